@@ -1,0 +1,3 @@
+package geo
+
+//go:generate go run ./gen -from=$EDGESTEER_PLACES
