@@ -1,0 +1,8 @@
+//go:build !unix
+
+package health
+
+import "os/exec"
+
+// group does nothing: only the program itself is killed.
+func group(*exec.Cmd) {}
