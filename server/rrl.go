@@ -71,12 +71,7 @@ func (l *limiter) limit(sender netip.Addr, owner []byte, c class, now uint64) ve
 	if l.cfg.PerSecond == 0 || l.exempt(sender) {
 		return pass
 	}
-	var sum [17]byte
-	a := l.network(sender).As16()
-	copy(sum[:], a[:])
-	sum[16] = byte(c)
-	key := maphash.Bytes(l.seed, owner) + maphash.Bytes(l.seed, sum[:])
-	b := &l.slots[key&uint64(len(l.slots)-1)]
+	b := l.account(sender, owner, c)
 	const second = 1000 << 10
 	cost, t := second/uint64(l.cfg.PerSecond), now<<10+second
 	for { // whoever fails to swap has been overtaken by one who did not
@@ -93,6 +88,16 @@ func (l *limiter) limit(sender netip.Addr, owner []byte, c class, now uint64) ve
 		return slip
 	}
 	return drop
+}
+
+// account is the bucket of answers of one class about owner to the network of sender.
+func (l *limiter) account(sender netip.Addr, owner []byte, c class) *bucket {
+	var sum [17]byte
+	a := l.network(sender).As16()
+	copy(sum[:], a[:])
+	sum[16] = byte(c)
+	key := maphash.Bytes(l.seed, owner) + maphash.Bytes(l.seed, sum[:])
+	return &l.slots[key&uint64(len(l.slots)-1)]
 }
 
 func (l *limiter) exempt(sender netip.Addr) bool {

@@ -5,10 +5,27 @@ import (
 	"testing"
 )
 
+// apart is a limiter in whose table the accounts of some senders and classes do not meet, as chance might have it.
+func apart(cfg RateLimit, owner []byte, senders ...netip.Addr) *limiter {
+	for {
+		l := newLimiter(cfg)
+		seen, accounts := map[*bucket]bool{}, 0
+		for _, a := range senders {
+			for _, c := range []class{classNegative, classError} {
+				seen[l.account(a, owner, c)] = true
+				accounts++
+			}
+		}
+		if len(seen) == accounts {
+			return l
+		}
+	}
+}
+
 func TestLimiter(t *testing.T) {
-	l := newLimiter(RateLimit{PerSecond: 10, Slip: 2, Slots: 1024})
-	a := netip.MustParseAddr("192.0.2.1")
+	a, v6 := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8:0:ff00::1")
 	owner := []byte("\x07example\x00")
+	l := apart(RateLimit{PerSecond: 10, Slip: 2, Slots: 1024}, owner, a, netip.MustParseAddr("198.51.100.1"), v6)
 	count := func(sender netip.Addr, c class, now uint64, n int) (got [3]int) {
 		for range n {
 			got[l.limit(sender, owner, c, now)]++
@@ -37,14 +54,13 @@ func TestLimiter(t *testing.T) {
 	if got := count(a, classError, start+60_000, 20); got[pass] != 10 {
 		t.Errorf("after a quiet minute: %v, want 10 passed", got)
 	}
-	v6 := netip.MustParseAddr("2001:db8:0:ff00::1")
 	if got := count(v6, classError, start, 10); got[pass] != 10 {
 		t.Errorf("IPv6: %v", got)
 	}
 	if got := count(netip.MustParseAddr("2001:db8:0:ffff::2"), classError, start, 1); got[pass] != 0 {
 		t.Error("a neighbour in the /56 has an account of its own")
 	}
-	narrow := newLimiter(RateLimit{PerSecond: 1, IPv4: 32, Exempt: []netip.Prefix{netip.MustParsePrefix("198.51.100.0/24")}})
+	narrow := apart(RateLimit{PerSecond: 1, IPv4: 32, Exempt: []netip.Prefix{netip.MustParsePrefix("198.51.100.0/24")}}, owner, a, a.Next())
 	narrow.limit(a, owner, classError, start)
 	if narrow.limit(a, owner, classError, start) != drop || narrow.limit(a.Next(), owner, classError, start) != pass {
 		t.Error("with /32 a sender is not one address")

@@ -99,7 +99,7 @@ func TestTCPSlowClients(t *testing.T) {
 		{name: "one client", limit: 10_000, perClient: 200, reason: "client_limit", first: []byte{0}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			l, reg := serving(t, ListenConfig{DNS: []netip.AddrPort{lo4}, MaxConns: c.limit, MaxConnsPerClient: c.perClient}, nil)
+			l, reg := serving(t, ListenConfig{DNS: []netip.AddrPort{lo4}, MaxConns: c.limit, MaxConnsPerClient: c.perClient, IdleTimeout: time.Hour}, nil)
 			steady := dialTCP(t, l.Addrs().DNS[0]) // uses its connection now and then
 			var slow []*net.TCPConn
 			for i := range held {
@@ -373,20 +373,26 @@ func TestTCPTransferTimes(t *testing.T) {
 
 // A stop lets what was asked be answered and says with a keepalive of 0 that the connection ends.
 func TestTCPStop(t *testing.T) {
-	l, reg := serving(t, ListenConfig{DNS: []netip.AddrPort{lo4}}, nil)
+	f := &fake{hold: make(chan struct{}), held: make(chan struct{}, 1)}
+	l, reg := serving(t, ListenConfig{DNS: []netip.AddrPort{lo4}}, func() answerer { return &fake{hold: f.hold, held: f.held} })
 	idle, busy := dialTCP(t, l.Addrs().DNS[0]), dialTCP(t, l.Addrs().DNS[0])
 	for _, c := range []*net.TCPConn{idle, busy} {
 		send(t, c, ask(1, askEcho, ""))
 		receive(t, c)
 	}
+	send(t, busy, ask(2, askHoldLarge, ""), ask(3, askPeer, "")) // the answer to the first fills a write: the second is looked at after it
+	<-f.held                                                     // the server is at work on the first, and has read both
 	done := make(chan struct{})
 	go func() {
 		l.Stop(context.Background())
 		close(done)
 	}()
 	<-l.stop.begun
-	send(t, busy, ask(2, askPeer, ""))
-	if got := receive(t, busy); got != want(2, askPeer, busy.LocalAddr().String()+" tcp 0") {
+	close(f.hold)
+	if got := receive(t, busy); len(got) != streamMessage {
+		t.Errorf("got %d octets", len(got))
+	}
+	if got := receive(t, busy); got != want(3, askPeer, busy.LocalAddr().String()+" tcp 0") {
 		t.Errorf("got %q", got)
 	}
 	ended(t, idle)
@@ -528,7 +534,7 @@ func FuzzTCPFraming(f *testing.F) {
 	f.Add(append(proxyFrom("192.0.2.1:1"), 0), []byte{255})
 	f.Fuzz(func(t *testing.T, in, sizes []byte) {
 		for i := range in {
-			if in[i] == askTransfer || in[i] == askHold { // not of interest here
+			if in[i] == askTransfer || in[i] == askHold || in[i] == askHoldLarge { // not of interest here
 				in[i] = askEcho
 			}
 		}

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -21,12 +22,13 @@ import (
 
 // What the fake answerer does is said by the fourth octet of a message, its answer begins with the first four, QR on.
 const (
-	askEcho     = 0
-	askSilence  = 1
-	askPeer     = 2 // the Peer as text
-	askLarge    = 3 // as long as the room allows, at most 65535
-	askTransfer = 4 // three messages
-	askHold     = 5 // an echo once hold is closed
+	askEcho      = 0
+	askSilence   = 1
+	askPeer      = 2 // the Peer as text
+	askLarge     = 3 // as long as the room allows, at most 65535
+	askTransfer  = 4 // three messages
+	askHold      = 5 // an echo once hold is closed
+	askHoldLarge = 6 // askLarge once hold is closed
 )
 
 // fake is an answerer without DNS.
@@ -68,7 +70,7 @@ func (f *fake) Handle(msg, buf []byte, p *Peer) []byte {
 			return nil
 		}
 		return nil
-	case askHold:
+	case askHold, askHoldLarge:
 		f.held <- struct{}{}
 		<-f.hold
 	}
@@ -76,7 +78,7 @@ func (f *fake) Handle(msg, buf []byte, p *Peer) []byte {
 	switch what {
 	case askPeer:
 		a = fmt.Appendf(a[:4], "%s %s %d", p.Addr, transportNames[p.Transport], p.IdleTimeout)
-	case askLarge:
+	case askLarge, askHoldLarge:
 		a = a[:min(cap(a), streamMessage)]
 	}
 	a[2] |= 0x80
@@ -98,7 +100,7 @@ var (
 	lo6 = netip.MustParseAddrPort("[::1]:0")
 )
 
-// serving starts listeners that the end of the test stops.
+// serving starts listeners that the end of the test stops. A client may take a minute for a message, unless the test says otherwise: a machine that stalls is none that is slow on purpose.
 func serving(t testing.TB, cfg ListenConfig, f func() answerer) (*Listeners, *prometheus.Registry) {
 	t.Helper()
 	if f == nil {
@@ -109,6 +111,7 @@ func serving(t testing.TB, cfg ListenConfig, f func() answerer) (*Listeners, *pr
 	if cfg.StreamWorkers == 0 {
 		cfg.StreamWorkers = 2
 	}
+	cfg.FirstTimeout, cfg.MessageTimeout = cmp.Or(cfg.FirstTimeout, time.Minute), cmp.Or(cfg.MessageTimeout, time.Minute)
 	l, err := listen(cfg, f)
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -36,7 +37,7 @@ func TestUDPHandOver(t *testing.T) {
 						to = netip.AddrPortFrom(lo6.Addr(), at.Port())
 					}
 				}
-				const clients = 16
+				const clients = 64 // the kernel chooses a socket by the client: that none of them comes to the second server has a chance of one in 2^64
 				quit := make(chan struct{})
 				result := make(chan error, clients)
 				for i := range clients {
@@ -158,15 +159,26 @@ func TestUDPSendErrors(t *testing.T) {
 	l := openOne(t, lo4, &ListenConfig{Batch: 8, ReceiveBuffer: 64 << 10})
 	defer l.release()
 	c := dialUDP(t, l.local())
-	for i := range 3 {
-		if _, err := c.Write(ask(uint16(i), askEcho, "")); err != nil {
-			t.Fatal(err)
+	n := 0
+	eventually(t, "three at once", func() bool { // a kernel that is busy brings some of them later
+		for i := range 3 {
+			if _, err := c.Write(ask(uint16(i), askEcho, "")); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	n, errno := l.receive()
-	if n != 3 || errno != 0 {
-		t.Fatal(n, errno)
-	}
+		var errno unix.Errno
+		if n, errno = l.receive(); errno != 0 {
+			t.Fatal(errno)
+		}
+		for rest := 3 - n; rest > 0; {
+			k, errno := l.receive()
+			if errno != 0 {
+				t.Fatal(errno)
+			}
+			rest -= k
+		}
+		return n == 3
+	})
 	// The second asks from an address of no route.
 	bad := (*unix.RawSockaddrInet4)(unsafe.Pointer(&l.names[1]))
 	bad.Addr = [4]byte{255, 255, 255, 255}
@@ -183,6 +195,12 @@ func TestUDPSendErrors(t *testing.T) {
 	}
 }
 
+// readable tells whether a datagram waits to be read.
+func readable(l *batchLoop) bool {
+	n, err := unix.Poll([]unix.PollFd{{Fd: int32(l.fd), Events: unix.POLLIN}}, 0)
+	return n == 1 && err == nil
+}
+
 // What nobody reads in time is counted by the kernel.
 func TestUDPKernelDrops(t *testing.T) {
 	l := openOne(t, lo4, &ListenConfig{Batch: 1, ReceiveBuffer: 1})
@@ -192,9 +210,21 @@ func TestUDPKernelDrops(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	got := l.kernelDrops()
-	if got == 0 || got >= 100 {
-		t.Errorf("%d of 100 dropped", got)
+	var got uint64
+	kept := 0
+	eventually(t, "all are dropped or taken", func() bool { // a kernel that is busy brings some of them later
+		for readable(l) {
+			n, errno := l.receive()
+			if errno != 0 {
+				t.Fatal(errno)
+			}
+			kept += n
+		}
+		got = l.kernelDrops()
+		return int(got)+kept == 100
+	})
+	if got == 0 || kept == 0 {
+		t.Errorf("%d of 100 dropped, %d taken", got, kept)
 	}
 	l.release()
 	if after := l.kernelDrops(); after != got {
@@ -205,11 +235,20 @@ func TestUDPKernelDrops(t *testing.T) {
 func TestUDPReceiveBuffer(t *testing.T) {
 	l := openOne(t, lo4, &ListenConfig{Batch: 1, ReceiveBuffer: 1 << 20})
 	defer l.release()
-	if b, err := os.ReadFile("/proc/sys/net/core/rmem_max"); err == nil && os.Getuid() != 0 && strings.TrimSpace(string(b)) < "1048576" {
-		t.Skip("not allowed")
+	want := 1 << 20
+	if unix.SetsockoptInt(l.fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, want) != nil { // not with CAP_NET_ADMIN, which root in a container may lack
+		b, err := os.ReadFile("/proc/sys/net/core/rmem_max")
+		if err != nil {
+			t.Skip(err)
+		}
+		most, err := strconv.Atoi(strings.TrimSpace(string(b)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want = min(want, most)
 	}
-	if l.room() != 1<<20 {
-		t.Errorf("the kernel granted %d", l.room())
+	if l.room() != want {
+		t.Errorf("the kernel granted %d, want %d", l.room(), want)
 	}
 }
 
@@ -277,6 +316,20 @@ func TestTCPNoDescriptor(t *testing.T) {
 		idle = append(idle, dialTCP(t, l.Addrs().DNS[0]))
 	}
 	eventually(t, "accepted", func() bool { return value(t, reg, "stream_accepted_total") == 10 })
+	eventually(t, "an error of accepting", func() bool { // what earlier tests have left may give a descriptor back, or take the last one, just then
+		err := withoutDescriptor(t, l.Addrs().DNS[0])
+		if err != nil {
+			t.Log(err)
+		}
+		return err == nil && value(t, reg, "stream_accept_errors_total", "tcp") >= 1
+	})
+	eventually(t, "the oldest gave way", func() bool { return value(t, reg, "stream_closed_total", "tcp", "limit") >= 1 })
+	ended(t, ignoreReset{idle[0]})
+}
+
+// withoutDescriptor asks over TCP while this process may open one file more: the client's end.
+func withoutDescriptor(t *testing.T, at netip.AddrPort) error {
+	t.Helper()
 	next, err := unix.Dup(0) // the lowest number that is free
 	if err != nil {
 		t.Fatal(err)
@@ -287,32 +340,31 @@ func TestTCPNoDescriptor(t *testing.T) {
 		t.Fatal(err)
 	}
 	low := limit
-	low.Cur = uint64(next) + 1 // enough for the client's end
+	low.Cur = uint64(next) + 1
 	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &low); err != nil {
 		t.Fatal(err)
 	}
-	good, err := net.DialTCP("tcp", nil, net.TCPAddrFromAddrPort(l.Addrs().DNS[0]))
-	if err == nil {
-		defer good.Close()
-		_ = good.SetDeadline(time.Now().Add(time.Minute))
-		_, err = good.Write(appendFrame(nil, ask(1, askEcho, "good")))
+	defer func() {
+		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+			t.Fatal(err)
+		}
+	}()
+	good, err := net.DialTCP("tcp", nil, net.TCPAddrFromAddrPort(at))
+	if err != nil {
+		return err
 	}
-	if err == nil {
-		_, err = good.Read(make([]byte, 100))
+	defer good.Close()
+	_ = good.SetDeadline(time.Now().Add(time.Minute))
+	if _, err := good.Write(appendFrame(nil, ask(1, askEcho, "good"))); err != nil {
+		return err
 	}
-	if e := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); e != nil || err != nil {
-		t.Fatal(err, e)
-	}
-	if got := value(t, reg, "stream_accept_errors_total", "tcp"); got < 1 {
-		t.Errorf("%v errors of accepting", got)
-	}
-	eventually(t, "the oldest gave way", func() bool { return value(t, reg, "stream_closed_total", "tcp", "limit") >= 1 })
-	ended(t, ignoreReset{idle[0]})
+	_, err = good.Read(make([]byte, 100))
+	return err
 }
 
 // An idle worker that is told to stop answers what comes just before by what is published then, not by what was when it last had something to do.
 func TestUDPStopRefreshes(t *testing.T) {
-	for try := range 5 {
+	for try := range 100 { // each takes as long as it takes a worker to be idle, and one that is idle looks up every tenth of a second
 		cfg := ListenConfig{DNS: []netip.AddrPort{lo4}, UDPWorkers: 1}
 		if err := cfg.fill(); err != nil {
 			t.Fatal(err)
