@@ -8,6 +8,7 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -36,12 +37,13 @@ func TestMain(m *testing.M) {
 //	waitfor REGEXP COMMAND...       runs a command until its output matches (1 min)
 //	ready SOCKET                    waits until a server listens there (1 min)
 func TestScripts(t *testing.T) {
+	var ports atomic.Uint32
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata",
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"freeport": freeport,
+			"freeport": freeport(&ports),
 			"dig":      dig,
 			"exits":    exits,
 			"ready":    ready,
@@ -97,18 +99,29 @@ func signalAll(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-func freeport(ts *testscript.TestScript, _ bool, args []string) {
-	var held []interface{ Close() error }
-	for _, name := range args {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		ts.Check(err)
-		ap, err := netip.ParseAddrPort(l.Addr().String())
-		ts.Check(err)
-		held = append(held, l)
-		ts.Setenv(name, fmt.Sprint(ap.Port()))
+// freeport takes ports that no system gives to whoever asks for any, and each once: until the server of the script binds it nobody has it by chance.
+func freeport(ports *atomic.Uint32) func(*testscript.TestScript, bool, []string) {
+	return func(ts *testscript.TestScript, _ bool, args []string) {
+		for _, name := range args {
+			ts.Setenv(name, fmt.Sprint(nextPort(ports)))
+		}
 	}
-	for _, h := range held {
-		ts.Check(h.Close())
+}
+
+// nextPort is the next port from 10000 to 29999 that is free for UDP and TCP, from a place that differs between processes that run at the same time.
+func nextPort(ports *atomic.Uint32) uint32 {
+	for {
+		port := 10_000 + (uint32(os.Getpid())*64+ports.Add(1))%20_000
+		at := fmt.Sprintf("127.0.0.1:%d", port)
+		l, err := net.Listen("tcp", at)
+		if err != nil {
+			continue
+		}
+		l.Close()
+		if p, err := net.ListenPacket("udp", at); err == nil {
+			p.Close()
+			return port
+		}
 	}
 }
 

@@ -2,10 +2,14 @@ package app
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/edgesteer/edgesteer/server/api"
 	"github.com/edgesteer/edgesteer/server/config"
 	"github.com/edgesteer/edgesteer/zones"
 	"github.com/edgesteer/edgesteer/zones/wire"
@@ -38,6 +42,22 @@ func manyZones(t *testing.T, n int, at time.Time) *App {
 	return a
 }
 
+// processorTime is what the thread of a function has used of a processor: what others use meanwhile does not count.
+func processorTime(t *testing.T, f func()) time.Duration {
+	t.Helper()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var from, to unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &from); err != nil {
+		t.Fatal(err)
+	}
+	f()
+	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &to); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(to.Nano() - from.Nano())
+}
+
 // TestZoneList: every zone is listed with its file, and the time that it takes grows with the zones, not with their square: each scrape of the metrics asks for the list.
 func TestZoneList(t *testing.T) {
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -45,9 +65,8 @@ func TestZoneList(t *testing.T) {
 		a := manyZones(t, n, at)
 		best := time.Hour
 		for range 5 {
-			began := time.Now()
-			list := a.zoneList()
-			best = min(best, time.Since(began))
+			var list []api.ZoneInfo
+			best = min(best, processorTime(t, func() { list = a.zoneList() }))
 			if len(list) != n {
 				t.Fatalf("%d zones of %d", len(list), n)
 			}
@@ -61,7 +80,8 @@ func TestZoneList(t *testing.T) {
 		return best
 	}
 	few, many := least(500), least(20_000)
-	if many > 400*few { // 40 times as long, but for what disturbs; 1600 times if each zone were searched for
+	t.Logf("500 zones take %v, 20,000 take %v", few, many)
+	if many > 1000*few { // 40 times as long, and up to 170 since they do not fit the caches; more than 1600 times if each zone were searched for
 		t.Errorf("500 zones take %v, 20,000 take %v", few, many)
 	}
 }
