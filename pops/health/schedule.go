@@ -143,7 +143,7 @@ func (m *Monitor) step(ctx context.Context) time.Duration {
 	case m.dirty:
 		wait = min(wait, quiet-since)
 	}
-	if since := fleet.Sub(m.stirredAt); m.stirred && (since >= time.Second || since < 0) {
+	if since := fleet.Sub(m.stirredAt); m.stirred && !m.dirty && (since >= time.Second || since < 0) { // the verdict that ends a wavering comes first
 		m.stirred, m.stirredAt = false, fleet
 		m.tellChanged()
 	}

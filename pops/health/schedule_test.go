@@ -136,7 +136,7 @@ func TestOncePerInterval(t *testing.T) {
 			}
 		}
 		for s, k := range perSecond {
-			if k < 400 || k > 600 {
+			if k < 350 || k > 650 { // the standard deviation is 21
 				t.Errorf("%d checks in second %d, want about 500", k, s)
 			}
 		}
@@ -251,6 +251,39 @@ func TestWavers(t *testing.T) {
 		}
 		if diff := cmp.Diff(want, seen); diff != "" {
 			t.Error(diff)
+		}
+	})
+}
+
+// That a check ends the wavering of a verdict is not told before the verdict is: what is served in between would promise a long life.
+func TestWaversUntilTheVerdict(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, err := New(Config{Node: "n1", Plan: plan(1, 1, &fake{}), Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		stop() // nothing is checked
+		told := func() bool {
+			select {
+			case <-m.Changed():
+				return true
+			default:
+				return false
+			}
+		}
+		time.Sleep(time.Minute)
+		m.step(ctx) // a look at the verdicts: the next is a tenth of a second later at the earliest
+		told()
+		m.mu.Lock()
+		m.dirty, m.stirred = true, true
+		m.mu.Unlock()
+		if m.step(ctx); told() {
+			t.Error("told before the verdict")
+		}
+		time.Sleep(quiet)
+		if m.step(ctx); !told() {
+			t.Error("not told with the verdict")
 		}
 	})
 }
