@@ -336,7 +336,7 @@ key = "tls.key"
 	n.write("queries", "home.example.com A\nprimary.example.com A\nbackup.example.com A\nnosuch.example.com A\n")
 	host := netip.MustParseAddrPort(n.addr).Addr().String()
 	for mode, port := range map[string]string{"tcp": "5300", "dot": "8853"} {
-		out, err := exec.Command(path, "-m", mode, "-s", host, "-p", port, "-d", filepath.Join(n.dir, "queries"), "-c", "20", "-q", "400", "-l", "2", "-e").CombinedOutput()
+		out, err := exec.Command(path, "-m", mode, "-s", host, "-p", port, "-d", filepath.Join(n.dir, "queries"), "-c", "20", "-q", "400", "-l", "2", "-t", "60", "-e").CombinedOutput()
 		m := regexp.MustCompile(`Queries completed:\s+(\d+) \(([\d.]+)%\)`).FindSubmatch(out)
 		if err != nil || m == nil || string(m[2]) != "100.00" {
 			t.Errorf("dnsperf -m %s: %v\n%s", mode, err, out)

@@ -132,7 +132,7 @@ func TestJoinBringsEverything(t *testing.T) {
 		for i := range 100 {
 			f.note(f.nodes[i%3], fmt.Sprint("key", i), 1, text(300))
 		}
-		f.within(10*time.Second, "all agree", f.same)
+		f.within(time.Minute, "all agree", f.same)
 		f.nodes[2].gossip.Kill()
 		time.Sleep(time.Second)
 		n := f.start(2)

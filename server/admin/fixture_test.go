@@ -83,7 +83,7 @@ func settings(dir string) config.Admin {
 		},
 		MaxBody:  64 << 10,
 		Requests: 8,
-		Timeout:  5 * time.Second,
+		Timeout:  time.Minute,
 	}
 }
 
