@@ -49,6 +49,20 @@ func (a *Answer) Serves(v6 bool) bool {
 	return a.Has4|a.Has6 == 0 || a.family(v6) != 0
 }
 
+// Available reports whether the answer is available to some network of one family without a last resort: up, with an address that has not failed its checks, and a share above 0.
+func (a *Answer) Available(v *pops.View, v6 bool) bool {
+	on, known := v.Number(a.Up)
+	has := a.family(v6)
+	switch {
+	case known && on == 0, !known && a.Unit < 0:
+		return false
+	case has != 0 && has&^v.Dead(a.Unit, pops.RungShare) == 0:
+		return false
+	}
+	in, _ := v.Available(a.Unit, noAddr, pops.RungShare)
+	return in
+}
+
 func (a *Answer) family(v6 bool) uint64 {
 	if v6 {
 		return a.Has6

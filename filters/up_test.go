@@ -2,6 +2,7 @@ package filters
 
 import (
 	"net/netip"
+	"slices"
 	"testing"
 
 	"github.com/edgesteer/edgesteer/pops"
@@ -75,5 +76,25 @@ func TestUpBuckets(t *testing.T) {
 	})
 	if stayed < 6150 || stayed > 6450 {
 		t.Errorf("%d of 10000 networks stayed, want 6300 +- 150", stayed)
+	}
+}
+
+// TestAvailable: an answer is available to somebody where `up` needs no last resort for it.
+func TestAvailable(t *testing.T) {
+	for seed := range uint64(40) {
+		r := newRand(seed)
+		for _, w := range newWorlds(r, 4) {
+			w.chain, _ = New(chainOf("up"), Env{Pool: w.pool})
+			x := &Exec{}
+			for range 8 {
+				w.setView(testView(r, w.view.Fleet))
+				ecs, sender := testClient(r)
+				w.run(x, ecs, sender)
+				some := slices.ContainsFunc(x.start, func(c Candidate) bool { return w.pool.Answers[c.Answer].Available(w.view, x.V6) })
+				if len(x.start) > 0 && some != (x.Rung <= pops.RungShare) {
+					t.Fatalf("seed %d: available %v on rung %d\n%v", seed, some, x.Rung, w)
+				}
+			}
+		}
 	}
 }

@@ -4,7 +4,9 @@ import (
 	"encoding/binary"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 
+	"github.com/edgesteer/edgesteer/filters"
 	"github.com/edgesteer/edgesteer/geo"
 	"github.com/edgesteer/edgesteer/pops"
 	"github.com/edgesteer/edgesteer/zones"
@@ -110,11 +112,11 @@ func (r *predictor) last() (changed []*zones.Record) {
 				continue
 			}
 			changed = append(changed, rec)
-			if !left(rec, r.before) {
+			if !r.left(rec, r.before) {
 				continue
 			}
 			for i, v := range r.after {
-				if !left(rec, v) {
+				if !r.left(rec, v) {
 					r.predictions[i].Last = append(r.predictions[i].Last, rec.String())
 				}
 			}
@@ -123,18 +125,12 @@ func (r *predictor) last() (changed []*zones.Record) {
 	return changed
 }
 
-// left tells whether some answer of a record is available to anybody.
-func left(rec *zones.Record, v *pops.View) bool {
-	for i := range rec.Pool.Answers {
-		a := &rec.Pool.Answers[i]
-		if up, ok := v.Number(a.Up); ok && up == 0 {
-			continue
-		}
-		if a.Unit < 0 || v.States[a.Unit].Share > 0 || v.States[a.Unit].Shift >= 0 {
-			return true
-		}
-	}
-	return false
+// left tells whether some answer of a record is available to anybody, without a last resort (steering.md section 4). A shift adds nothing: where it leads is an answer of the record itself.
+func (r *predictor) left(rec *zones.Record, v *pops.View) bool {
+	x := &r.x
+	x.Begin(rec.Pool)
+	rec.Candidates(x)
+	return slices.ContainsFunc(x.List, func(c filters.Candidate) bool { return rec.Pool.Answers[c.Answer].Available(v, x.V6) })
 }
 
 // all adds the answers of all records. Those that no view touches count, too: shares are of all answers, and an endpoint's load comes from all records that give it.

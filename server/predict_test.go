@@ -365,3 +365,43 @@ func TestAssumedPrediction(t *testing.T) {
 		}
 	}
 }
+
+// A record is left without an answer when nothing of its own family is available to anybody: what is shifted to a PoP that goes goes with it.
+func TestPredictionLast(t *testing.T) {
+	s := publisher(t, chained(), zoneText, pops.Input{}).Snapshot()
+	f := s.View.Fleet
+	drain := func(on string, share pops.Share) pops.Intent {
+		return pops.Intent{ID: on, Kind: pops.Drain, Class: pops.Person, Target: target(t, on), Share: share}
+	}
+	shift := pops.Intent{ID: "shift", Kind: pops.Shift, Class: pops.Person, Target: target(t, "iad/wss"), To: target(t, "sin/wss")}
+	for _, tt := range []struct {
+		name          string
+		before, after []pops.Intent
+		verdicts      []pops.Verdict
+		want          []string
+	}{
+		{"one of three", nil, []pops.Intent{drain("iad", 0)}, nil, nil},
+		{"fra has no IPv6", nil, []pops.Intent{drain("iad", 0), drain("sin", 0)}, nil, []string{"AAAA"}},
+		{"all", nil, []pops.Intent{drain("*/wss", 0)}, nil, []string{"A", "AAAA"}},
+		{"a percent is somebody", nil, []pops.Intent{drain("*/wss", 1)}, nil, nil},
+		{"it was so before", []pops.Intent{drain("*/wss", 0)}, []pops.Intent{drain("*/wss", 0), drain("iad", 0)}, nil, nil},
+		{"the rest is down", nil, []pops.Intent{drain("iad", 0)}, []pops.Verdict{{}, {Down: true}, {Down: true}}, []string{"A", "AAAA"}},
+		{"the rest has no address", nil, []pops.Intent{drain("iad", 0)}, []pops.Verdict{{}, {}, {Dead: 2}}, []string{"AAAA"}},
+		{"where all are shifted to", []pops.Intent{shift, drain("fra", 0)}, []pops.Intent{shift, drain("fra", 0), drain("sin", 0)}, nil, []string{"A", "AAAA"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			view := func(said []pops.Intent) *pops.View {
+				return pops.NewView(f, pops.Input{Intents: said, Verdicts: tt.verdicts, Panic: 100})
+			}
+			var got []string
+			for _, record := range server.Predict(s, nil, view(tt.before), view(tt.after))[0].Last {
+				if typ, ok := strings.CutPrefix(record, "all.edge.example. "); ok {
+					got = append(got, typ)
+				}
+			}
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("without answers: %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
