@@ -142,21 +142,21 @@ func touched(p *server.Prediction) []int {
 	return slices.Sorted(maps.Keys(set))
 }
 
-// half reports the services of which more than half of the endpoints would be gone, as the sum of what leaves, and more than now.
+// half reports the services of which more than half of the endpoints would be gone, as the sum of what leaves, and more than now. Sums are in percent of an endpoint: those of whole percents are exact.
 func half(before, after *pops.View) (out []drain.Broken) {
+	const rounding = 1e-6
 	f := after.Fleet
 	for s := range f.Services {
-		var gone, was float64
-		n := 0
+		var gone, was, n float64
 		for e := range f.Endpoints {
 			if f.Endpoints[e].Service == s {
 				n++
-				gone += 1 - float64(after.States[e].Share)/100
-				was += 1 - float64(before.States[e].Share)/100
+				gone += 100 - float64(after.States[e].Share)
+				was += 100 - float64(before.States[e].Share)
 			}
 		}
-		if gone > float64(n)/2 && gone > was {
-			out = append(out, drain.Broken{Guard: string(api.GuardHalf), Detail: fmt.Sprintf("%.4g of the %d endpoints of %s would be gone", gone, n, f.Services[s].Name)})
+		if gone > 50*n+rounding && gone > was+rounding {
+			out = append(out, drain.Broken{Guard: string(api.GuardHalf), Detail: fmt.Sprintf("%.4g of the %g endpoints of %s would be gone", gone/100, n, f.Services[s].Name)})
 		}
 	}
 	return out
