@@ -28,8 +28,8 @@ type Env struct {
 	Record func(name string) (*Chain, *Pool, error)
 	// Fleet tells what endpoints are measured by, for a warning about shed_load. nil: no such warning.
 	Fleet *pops.Fleet
-	// Withholds becomes Chain.Withholds.
-	Withholds bool
+	// Withholds and Single become those of the Chain.
+	Withholds, Single bool
 }
 
 // Problem is a mistake in a chain, or a warning about it.
@@ -43,7 +43,7 @@ type Problem struct {
 
 // New builds a chain and reports everything that is wrong with it at once. The chain may be used only if no problem is an error; its Steps are those that are not disabled.
 func New(cfgs []Config, env Env) (*Chain, []Problem) {
-	b := &build{env: env, pool: env.Pool, fleet: env.Fleet, chain: &Chain{Static: true, Plan: -1, Withholds: env.Withholds}, step: -1, otherPlan: -1}
+	b := &build{env: env, pool: env.Pool, fleet: env.Fleet, chain: &Chain{Static: true, Plan: -1, Withholds: env.Withholds, Single: env.Single}, step: -1, otherPlan: -1}
 	for i, cfg := range cfgs {
 		b.step = i
 		b.add(cfg)

@@ -21,6 +21,8 @@ type Chain struct {
 	Avoids bool
 	// Withholds says that the record gives nothing to a client for whom `up` had to climb above rung 2 (its all_down), so that there is nothing for avoid_record to avoid.
 	Withholds bool
+	// Single says that the record gives no more than the first answer: CNAME.
+	Single bool
 }
 
 // Run gives in x.List the answers for the client, in order, no two of one endpoint. x.List holds the candidates when it is called (see Exec.Begin).
@@ -39,7 +41,7 @@ func (c *Chain) Run(x *Exec) {
 	}
 	c.walk(x)
 	before := x.bits
-	x.finish()
+	c.finish(x)
 	if x.Trace != nil && x.bits > before {
 		x.Trace.note(-1, "scope %d: what is left and its order", x.Bits())
 	}
@@ -64,6 +66,18 @@ func (c *Chain) walk(x *Exec) {
 	}
 }
 
+// finish ends a walk: what is in the list then is the answer.
+func (c *Chain) finish(x *Exec) {
+	if c.Single {
+		if x.Trace != nil && len(x.List) > 1 {
+			x.Trace.note(-1, "a name has one CNAME: the first of the %d is given", len(x.List))
+		}
+		x.Cut(1)
+	}
+	x.consume(len(x.List), len(x.List) > 1)
+	x.List = x.distinct(x.List)
+}
+
 // shadow is the second walk. It leaves nothing behind but bits.
 func (c *Chain) shadow(x *Exec) {
 	given, trace, rung, ignored := x.List, x.Trace, x.Rung, x.Ignored
@@ -78,7 +92,7 @@ func (c *Chain) shadow(x *Exec) {
 		c.Steps[i].Filter.Run(x)
 	}
 	if !x.drew {
-		x.finish()
+		c.finish(x)
 	}
 	x.spare = x.List
 	x.List, x.Trace, x.Rung, x.Ignored, x.shadowed = given, trace, rung, ignored, false

@@ -176,12 +176,6 @@ func (x *Exec) byChance() {
 	x.chance = true
 }
 
-// finish ends a walk: what is in the list now is the answer.
-func (x *Exec) finish() {
-	x.consume(len(x.List), len(x.List) > 1)
-	x.List = x.distinct(x.List)
-}
-
 // consume charges what the choice of the first n candidates depended on: the draws that let them in and, if it matters, the order they stand in. When n goes through a block
 // of random order all of the block could have been chosen.
 func (x *Exec) consume(n int, ordered bool) {

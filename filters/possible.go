@@ -56,7 +56,11 @@ func (c *Chain) follow(x *Exec, d *draws) {
 		}
 		c.Steps[i].Filter.Run(x)
 	}
-	x.finish()
+	d.now = len(c.Steps)
+	if c.Single {
+		d.keep(x, 1)
+	}
+	c.finish(x)
 	if c.Withholds && x.Rung >= pops.RungSaid {
 		x.List = x.List[:0]
 	}

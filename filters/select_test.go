@@ -26,3 +26,31 @@ func TestSelect(t *testing.T) {
 		{name: "an empty chain returns every answer", chain: "", spots: four, want: "a b c d"},
 	})
 }
+
+// TestSingle: of a CNAME record the first answer is given and no other. So what is behind it narrows no scope, is not avoided, and cannot be given by chance.
+func TestSingle(t *testing.T) {
+	spots := []spot{{name: "no", country: "NO"}, {name: "gr", country: "GR"}, {name: "jp", country: "JP"}}
+	for _, tt := range []struct{ chain, other, cut, possible string }{
+		{"geotarget_country", "", "geotarget_country; select_first_n", "no"},
+		{"up; sticky sticky_by_network=1", "", "up; sticky sticky_by_network=1; select_first_n", "jp"},
+		{"up; shuffle", "", "up; shuffle; select_first_n", "no gr jp"},
+		{"geotarget_country; select_first_n N=2; shuffle", "", "geotarget_country; select_first_n N=2; shuffle; select_first_n", "no gr"},
+		{"avoid_record record=other; geotarget_country", "geotarget_country", "avoid_record record=other; geotarget_country; select_first_n", "gr"},
+	} {
+		single, want := scene(t, spots, tt.chain, tt.other), scene(t, spots, tt.cut, tt.other)
+		single.chain.Single = true
+		for _, w := range []*world{single, want} {
+			if a, ok := w.chain.Steps[0].Filter.(*avoidRecord); ok {
+				a.chain.Single = true
+			}
+		}
+		x, y := &Exec{Rand: newRand(1)}, &Exec{Rand: newRand(1)}
+		got, bits := single.names(x, germany)
+		if cut, scope := want.names(y, germany); got != cut || bits != scope {
+			t.Errorf("%s: %s with scope %d, cut to one %s with %d", tt.chain, got, bits, cut, scope)
+		}
+		if possible, exact := single.possible(germany); possible != tt.possible || !exact {
+			t.Errorf("%s: possible are %s (exact %v), want %s", tt.chain, possible, exact, tt.possible)
+		}
+	}
+}

@@ -26,6 +26,7 @@ type twin struct {
 	other *twin // the record that avoid_record names
 
 	withholds bool // Chain.Withholds
+	single    bool // Chain.Single
 	rung      int  // the highest that `up` had to climb to
 
 	ecs    netip.Prefix
@@ -92,6 +93,9 @@ func (t *twin) possible() []string {
 	}
 	var out []string
 	for _, w := range worlds {
+		if t.single {
+			w = cut(w, 1)
+		}
 		out = append(out, served(apart(w)))
 	}
 	slices.Sort(out)

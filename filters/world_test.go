@@ -72,18 +72,18 @@ func newWorld(r *rand.Rand, static bool, plan func(geo.Plan) int) *world {
 	fleet := testFleet(2+r.IntN(3), 2)
 	w.view = testView(r, fleet)
 	otherPool, otherCfgs := testPool(r, fleet), testChain(r, true, false)
-	withholds := r.IntN(2) == 0
-	otherChain, problems := New(otherCfgs, Env{Pool: otherPool, Plan: plan, Fleet: fleet, Withholds: withholds})
+	withholds, single := r.IntN(2) == 0, r.IntN(4) == 0 // CNAME records are avoided by CNAME records
+	otherChain, problems := New(otherCfgs, Env{Pool: otherPool, Plan: plan, Fleet: fleet, Withholds: withholds, Single: single})
 	mustBuild(problems, otherCfgs)
 	w.pool, w.cfgs = testPool(r, fleet), testChain(r, static, true)
 	if slices.ContainsFunc(otherCfgs, func(c Config) bool { return c.Name == "shuffle_shard" && c.Args["key"] == "qname" }) {
 		w.cfgs = slices.DeleteFunc(w.cfgs, func(c Config) bool { return c.Name == "avoid_record" })
 	}
-	w.chain, problems = New(w.cfgs, Env{Pool: w.pool, Plan: plan, Fleet: fleet, Record: func(string) (*Chain, *Pool, error) { return otherChain, otherPool, nil }})
+	w.chain, problems = New(w.cfgs, Env{Pool: w.pool, Plan: plan, Fleet: fleet, Single: single, Record: func(string) (*Chain, *Pool, error) { return otherChain, otherPool, nil }})
 	mustBuild(problems, w.cfgs)
 	v6 := r.IntN(4) == 0
-	other := twin{pool: otherPool, view: w.view, cfgs: otherCfgs, qname: testName, v6: v6, withholds: withholds}
-	w.twin = twin{pool: w.pool, view: w.view, cfgs: w.cfgs, qname: testName, v6: v6, other: &other}
+	other := twin{pool: otherPool, view: w.view, cfgs: otherCfgs, qname: testName, v6: v6, withholds: withholds, single: single}
+	w.twin = twin{pool: w.pool, view: w.view, cfgs: w.cfgs, qname: testName, v6: v6, other: &other, single: single}
 	return w
 }
 
@@ -135,6 +135,7 @@ func (w *world) String() string {
 	for _, s := range w.chain.Steps {
 		fmt.Fprintf(&b, "  %s %s\n", s.Name, s.Args)
 	}
+	fmt.Fprintf(&b, "  single %v\n", w.chain.Single)
 	for i, a := range w.pool.Answers {
 		fmt.Fprintf(&b, "  answer %d: %s group %q pop %d unit %d has %d %d up %v weight %v priority %v cost %v load %v\n    place %+v\n", i, a.Label, a.Group, a.PoP, a.Unit, a.Has4, a.Has6, a.Up, a.Weight, a.Priority, a.Cost, a.Load[0], a.Place)
 		if a.Unit >= 0 {

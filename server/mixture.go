@@ -8,7 +8,6 @@ import (
 	"github.com/edgesteer/edgesteer/geo"
 	"github.com/edgesteer/edgesteer/pops"
 	"github.com/edgesteer/edgesteer/zones"
-	"github.com/edgesteer/edgesteer/zones/wire"
 )
 
 // How often a chain is run in which chance decides, or the name that was asked for and that nobody has kept. Clients that ask much are run more often, so that all runs weigh about the same.
@@ -73,11 +72,8 @@ func (r *runs) run(m *mixture, rec *zones.Record, c *geo.Client, v *pops.View, t
 		rec.Candidates(x)
 		rec.Chain.Run(x)
 		list := x.List
-		switch {
-		case rec.Withheld(x) != zones.Serve:
+		if rec.Withheld(x) != zones.Serve {
 			list = nil
-		case rec.Type == wire.TypeCNAME && len(list) > 0: // the first is given and no other
-			list = list[:1]
 		}
 		if len(list) == 0 {
 			m.add(0, 1/float64(times))

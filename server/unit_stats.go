@@ -6,7 +6,6 @@ import (
 	"github.com/edgesteer/edgesteer/filters"
 	"github.com/edgesteer/edgesteer/pops"
 	"github.com/edgesteer/edgesteer/zones"
-	"github.com/edgesteer/edgesteer/zones/wire"
 )
 
 // oneAnswer is what an answer counts: one that names n endpoints counts oneAnswer/n for each of them, and what is left over for the first. All small n divide it.
@@ -54,15 +53,11 @@ func byTarget(f *pops.Fleet) map[pops.Target]pops.Unit {
 	return out
 }
 
-// share counts an answer that has several candidates. Of a CNAME record the first is given and no other.
+// share counts an answer that has several candidates.
 func (s *unitStats) share(rec *zones.Record, x *filters.Exec) {
-	list := x.List
-	if rec.Type == wire.TypeCNAME {
-		list = list[:1]
-	}
-	part, more := oneAnswer/uint32(len(list)), oneAnswer%uint32(len(list))
-	for i := range list {
-		s.add(rec.Pool.Answers[list[i].Serve].Unit, x.Rung, part+more)
+	part, more := oneAnswer/uint32(len(x.List)), oneAnswer%uint32(len(x.List))
+	for i := range x.List {
+		s.add(rec.Pool.Answers[x.List[i].Serve].Unit, x.Rung, part+more)
 		more = 0
 	}
 }

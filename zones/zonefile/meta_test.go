@@ -64,6 +64,9 @@ func TestServicePool(t *testing.T) {
 	if four.TTL != 30 || four.TTLMin != 5 || four.AllDown != zones.GiveServFail || !four.Sender {
 		t.Errorf("%+v", four)
 	}
+	if cname := z.Records()[0]; !cname.Chain.Single || four.Chain.Single {
+		t.Errorf("single: CNAME %v, A %v", cname.Chain.Single, four.Chain.Single)
+	}
 	want := []filters.Answer{
 		{
 			Label: "iad", PoP: 0, Unit: 0, Note: "all", Has4: 3, Weight: pops.Value{Set: true, Const: 3}, Cost: pops.Value{Set: true, Const: 2},

@@ -313,7 +313,7 @@ func (d *draft) chain() *filters.Chain {
 		return nil
 	}
 	chain, problems := filters.New(cfgs, filters.Env{
-		Pool: d.pool, Fleet: d.builder.fleet, Record: d.avoided, Withholds: allDown(d.AllDown) != zones.Serve,
+		Pool: d.pool, Fleet: d.builder.fleet, Record: d.avoided, Withholds: allDown(d.AllDown) != zones.Serve, Single: slices.Equal(d.types, []uint16{dns.TypeCNAME}),
 		Plan: func(p geo.Plan) int {
 			n := d.builder.plans.Number(p)
 			if !slices.Contains(d.plans, n) {
