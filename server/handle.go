@@ -88,6 +88,8 @@ func (h *Handler) resolve() {
 		case zones.Referral:
 			if own {
 				h.refer(r)
+			} else {
+				h.lead(r)
 			}
 			return // nothing is followed past a zone cut
 		case zones.NoData:
@@ -138,7 +140,7 @@ func (h *Handler) resolve() {
 			h.b.OPT.HasEDE, h.b.OPT.EDE, h.b.OPT.EDEText = true, wire.EDEOther, "CNAME loop"
 			return
 		}
-		next = r.Zone.Find(name, q.Type)
+		next = h.snap.Zones.Follow(r.Zone, name, q.Type)
 		r = &next
 	}
 }
@@ -247,6 +249,14 @@ func (h *Handler) refer(r *zones.Result) {
 	h.b.SetAA(false)
 	if !r.AppendReferral(&h.b) {
 		h.b.Truncate()
+	}
+}
+
+// lead says beside an alias whose servers have its target (RFC 1034 section 4.3.2 step 3b): if there is room, for the alias is the answer.
+func (h *Handler) lead(r *zones.Result) {
+	mark := h.b.Mark()
+	if !r.AppendReferral(&h.b) {
+		h.b.Rollback(mark)
 	}
 }
 

@@ -298,7 +298,7 @@ func TestHandle(t *testing.T) {
 		{"www", "", dns.TypeA, "NOERROR aa; www CNAME static; static A 192.0.2.80"},
 		{"www", "", dns.TypeMX, "NOERROR aa; www CNAME static; SOA 60"},
 		{"out", "", dns.TypeA, "NOERROR aa; out CNAME elsewhere.test."},
-		{"into", "", dns.TypeA, "NOERROR aa; into CNAME host.sub"},
+		{"into", "", dns.TypeA, "NOERROR aa; into CNAME host.sub; sub NS ns.sub; ns.sub A 192.0.2.54"},
 		{"host.sub", "203.0.113.0/24", dns.TypeA, "NOERROR; sub NS ns.sub; ns.sub A 192.0.2.54; /0"},
 		{"loop1", "", dns.TypeA, "SERVFAIL; ede 0"},
 		{"loop2", "", dns.TypeA, "SERVFAIL; ede 0"},
@@ -321,6 +321,28 @@ func TestHandle(t *testing.T) {
 	}
 	if got := text(ask(t, h, query("notedge.example", dns.TypeA, ""), "203.0.113.9", server.UDP)); got != "REFUSED; ede 20" {
 		t.Errorf("a name that only ends in the same letters: %s", got)
+	}
+}
+
+// An alias says where its target is, or nothing: what it lacks room for, and what another zone has, is asked for apart.
+func TestAliasOutOfZone(t *testing.T) {
+	const toml = "[[zone]]\nname = \"edge.example\"\nfile = \"zone\"\n[[zone]]\nname = \"child.edge.example\"\nfile = \"zone\"\n"
+	zone := "$TTL 3600\n@ SOA ns h 1 7200 900 1209600 60\n@ NS ns.elsewhere.test.\nwww A 192.0.2.1\ninto CNAME www.child\nnosuch CNAME no.child\nfar CNAME host.sub\n"
+	for i := range 40 {
+		zone += fmt.Sprintf("sub NS ns%02d.sub\nns%02d.sub A 192.0.2.%d\n", i, i, i)
+	}
+	h := server.NewHandlers(server.HandlerConfig{Publisher: publisher(t, toml, zone, pops.Input{})}).New()
+	for name, want := range map[string]string{
+		"into":   "NOERROR aa; into CNAME www.child",
+		"nosuch": "NOERROR aa; nosuch CNAME no.child",
+		"far":    "NOERROR aa; far CNAME host.sub",
+	} {
+		if got := text(ask(t, h, query(name+".edge.example", dns.TypeA, ""), "203.0.113.9", server.UDP)); got != want {
+			t.Errorf("%s: got %s, want %s", name, got, want)
+		}
+	}
+	if r := ask(t, h, query("far.edge.example", dns.TypeA, ""), "203.0.113.9", server.TCP); len(r.Answer) != 1 || len(r.Ns) != 40 || len(r.Extra) != 41 {
+		t.Errorf("with room enough: %v", r)
 	}
 }
 

@@ -72,8 +72,21 @@ func (s *Set) find(name []byte, at *[wire.MaxLabels + 1]uint8, labels int, typ u
 	return Result{Kind: Refused, node: none}
 }
 
-// Find finds what this zone alone says of a name in wire form, lower case: what the target of a CNAME is looked up with, which is never followed out of its zone. Names
-// outside are Refused; those at or below a cut give a Referral, even where the child's zone is served here.
+// Follow finds the target of an alias of zone z, a name in wire form and lower case: what z says of it. Aliases are never followed out of their zone: a target elsewhere is Refused,
+// and so is one in a zone below z that is served here too, unless z has the cut between them. Without it z would deny the target.
+func (s *Set) Follow(z *Zone, name []byte, typ uint16) Result {
+	r := z.Find(name, typ)
+	if r.Kind == Referral || r.Kind == Refused || s.deep <= z.labels {
+		return r
+	}
+	if best := s.Find(name, typ); best.Zone != z {
+		return Result{Kind: Refused, node: none}
+	}
+	return r
+}
+
+// Find finds what this zone alone says of a name in wire form, lower case. Names outside are Refused; those at or below a cut give a Referral, even where the child's zone is
+// served here.
 func (z *Zone) Find(name []byte, typ uint16) Result {
 	var at [wire.MaxLabels + 1]uint8
 	labels := offsets(name, &at)

@@ -240,6 +240,28 @@ func TestFindInZone(t *testing.T) {
 	}
 }
 
+func TestFollow(t *testing.T) {
+	const parent = "@ SOA ns h 1 7200 900 1209600 60\n@ NS ns.elsewhere.\nwww A 192.0.2.1\ncut NS ns.elsewhere.\nwww.below A 192.0.2.2\n"
+	const child = "@ SOA ns h 1 7200 900 1209600 60\n@ NS ns.elsewhere.\nwww A 192.0.2.3\n"
+	s := set(t, "example.", parent, "cut.example.", child, "below.example.", child)
+	z := s.Zone(name(t, "example."))
+	for q, want := range map[string]zones.Kind{
+		"www.example. A":        zones.Answer,
+		"no.example. A":         zones.NXDomain,
+		"www.cut.example. A":    zones.Referral,
+		"www.below.example. A":  zones.Refused, // not delegated, but not this zone's either
+		"no.below.example. A":   zones.Refused,
+		"below.example. A":      zones.Refused,
+		"below.example. DS":     zones.NoData, // the upper side's
+		"www.elsewhere.test. A": zones.Refused,
+	} {
+		owner, typ, _ := strings.Cut(q, " ")
+		if got := s.Follow(z, name(t, owner), dns.StringToType[typ]); got.Kind != want {
+			t.Errorf("%s: %v, want %v", q, got.Kind, want)
+		}
+	}
+}
+
 func TestRootZone(t *testing.T) {
 	s := set(t, ".", "@ SOA ns. h. 1 2 3 4 5\n@ NS ns.\nns A 192.0.2.1\ncom NS ns\n", "edge.example.", mainZone)
 	for q, want := range map[string]zones.Kind{
