@@ -79,7 +79,7 @@ func (s *Set) Follow(z *Zone, name []byte, typ uint16) Result {
 	if r.Kind == Referral || r.Kind == Refused || s.deep <= z.labels {
 		return r
 	}
-	if best := s.Find(name, typ); best.Zone != z {
+	if best := s.Find(name, typ); best.Zone.labels > z.labels {
 		return Result{Kind: Refused, node: none}
 	}
 	return r

@@ -243,7 +243,7 @@ func TestFindInZone(t *testing.T) {
 func TestFollow(t *testing.T) {
 	const parent = "@ SOA ns h 1 7200 900 1209600 60\n@ NS ns.elsewhere.\nwww A 192.0.2.1\ncut NS ns.elsewhere.\nwww.below A 192.0.2.2\n"
 	const child = "@ SOA ns h 1 7200 900 1209600 60\n@ NS ns.elsewhere.\nwww A 192.0.2.3\n"
-	s := set(t, "example.", parent, "cut.example.", child, "below.example.", child)
+	s := set(t, "example.", parent, "cut.example.", child, "below.example.", child, ".", child)
 	z := s.Zone(name(t, "example."))
 	for q, want := range map[string]zones.Kind{
 		"www.example. A":        zones.Answer,
@@ -253,6 +253,7 @@ func TestFollow(t *testing.T) {
 		"no.below.example. A":   zones.Refused,
 		"below.example. A":      zones.Refused,
 		"below.example. DS":     zones.NoData, // the upper side's
+		"example. DS":           zones.NoData, // of its own, though the zone above is here
 		"www.elsewhere.test. A": zones.Refused,
 	} {
 		owner, typ, _ := strings.Cut(q, " ")

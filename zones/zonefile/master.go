@@ -39,6 +39,7 @@ type master struct {
 	apex  string // in text form
 	ttl   uint32 // of the last record
 	owner string // of the last record
+	lost  bool   // an error has come since, and nothing is known of the owner of records that begin with a blank
 	buf   []byte // maxRR
 }
 
@@ -80,6 +81,7 @@ func (m *master) parse() bool {
 	zp.SetIncludeFS(&m.files)
 	if m.errors > 0 {
 		zp.SetDefaultTTL(m.ttl) // it may have been said before the error
+		m.lost = true
 	}
 	for rr, ok := zp.Next(); ok; rr, ok = zp.Next() {
 		m.add(rr)
@@ -149,10 +151,18 @@ func (m *master) directive(p place) (message, hint string) {
 // add packs a record and hands it to the builder.
 func (m *master) add(rr dns.RR) {
 	h := rr.Header()
-	m.foreign(h.Name)
-	if h.Name == "" { // an error came between it and its owner
+	switch {
+	case h.Name != "":
+		m.lost = false
+	case m.lost:
 		return
+	case m.owner == "":
+		m.fail("a line that begins with a blank has the name of the record before it", "the first record has no name")
+		return
+	default:
+		h.Name = m.owner // an included file begins with a blank
 	}
+	m.foreign(h.Name)
 	m.ttl = h.Ttl
 	if h.Class != dns.ClassINET {
 		m.fail("zones are of class IN", "class %s is not served", dns.Class(h.Class))

@@ -147,6 +147,15 @@ func TestZoneFileProblems(t *testing.T) {
 			"zone:5: a.edge.example. HTTPS: clients leave it out: key3 is mandatory, and missing (RFC 9460 section 8)",
 			"zone:6: b.edge.example. SVCB: clients leave it out: no-default-alpn without alpn (RFC 9460 section 7.1.1)",
 		}},
+		{"SVCB lists", zoneText + "a SVCB 1 . alpn=\"\"\nb SVCB 1 . mandatory= port=1\nc SVCB 1 . mandatory=port,port port=1\nd SVCB 1 . mandatory=port,alpn port=1 alpn=h2\n", []string{
+			"zone:5: a.edge.example. SVCB: clients leave it out: key1 has no value (RFC 9460 sections 7.1.1 and 8)",
+			"zone:6: b.edge.example. SVCB: clients leave it out: key0 has no value (RFC 9460 sections 7.1.1 and 8)",
+			"zone:7: c.edge.example. SVCB: clients leave it out: mandatory lists key3 twice or out of order (RFC 9460 section 8)",
+		}},
+		{"first line blank", " 60 SOA ns h 1 2 3 4 5\n@ 60 NS ns1.elsewhere.\n", []string{
+			"zone:1: the first record has no name (hint: a line that begins with a blank has the name of the record before it)",
+			"zone:1: zone edge.example. has no SOA record (hint: every zone begins with its SOA record)",
+		}},
 		{"two SOA", zoneText + "@ SOA ns1 hostmaster 2 7200 900 1209600 60\n", []string{"zone:5: zone edge.example. has 2 SOA records (hint: keep one)"}},
 		{"include", zoneText + "$INCLUDE nosuch\nx A 192.0.2.1\nx A 192.0.2.1\n", nil},
 	} {
@@ -171,7 +180,7 @@ func TestInclude(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(s.dir, "sub"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	s.write("sub/a", "a A 192.0.2.1\n$ORIGIN deep\nd A 192.0.2.2\n$INCLUDE b\n")
+	s.write("sub/a", " AAAA 2001:db8::1\na A 192.0.2.1\n$ORIGIN deep\nd A 192.0.2.2\n$INCLUDE b\n")
 	s.write("sub/b", "\n\nb A bad\nb A 192.0.2.3\n")
 	zone := zoneText + "$INCLUDE sub/a inner\nafter A 192.0.2.4\nafter A 192.0.2.4\n"
 	_, got := s.load(zone, "", nil)
@@ -197,6 +206,9 @@ func TestInclude(t *testing.T) {
 		if r := set.Find(wireName(t, owner+".edge.example."), 1); r.Kind != zones.Answer {
 			t.Errorf("%s: %v", owner, r.Kind)
 		}
+	}
+	if r := set.Find(wireName(t, "static.edge.example."), 28); r.Kind != zones.Answer { // the first line of sub/a, which begins with a blank
+		t.Errorf("static AAAA: %v", r.Kind)
 	}
 }
 
