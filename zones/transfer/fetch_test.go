@@ -174,6 +174,44 @@ func TestFetchTTL(t *testing.T) {
 	}
 }
 
+// Data that miekg/dns refuses or changes is taken as it is, and kept: it is the primary's affair.
+func TestFetchOpaque(t *testing.T) {
+	apex := wired(t, "edge.example")
+	b := zones.NewBuilder(apex)
+	b.AddZone(small(t, 1))
+	for typ, rdata := range map[uint16]string{
+		dns.TypeSVCB:  "\x00\x01\x00\x00\x06\x00\x10\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\xff\xff\xc0\x00\x02\x01", // ipv6hint=::ffff:192.0.2.1
+		dns.TypeHTTPS: "\x00\x01\x00\xff\xff\x00\x00",                                                                 // key65535
+		dns.TypeISDN:  "\x041234",
+		dns.TypeTXT:   "\x05cut",
+		dns.TypeNSEC:  "\xc0\x0c",
+	} {
+		b.Add(append([]byte("\x03odd"), apex...), typ, 60, []byte(rdata))
+	}
+	z, faults := b.Build()
+	if z == nil {
+		t.Fatal(faults)
+	}
+	o, _ := out(t, &config.Transfer{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
+	got, err := fetchFrom(&primary{addr: netip.MustParseAddrPort(serve(t, o, z).addr)}, apex, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(text(z), text(got)); diff != "" {
+		t.Error(diff)
+	}
+	s := &store{dir: t.TempDir()}
+	if err := s.save(got, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if got, _, err = s.load(apex); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(text(z), text(got)); diff != "" {
+		t.Errorf("kept: %s", diff)
+	}
+}
+
 // 100,000 records, signed, both ways ours.
 func TestFetchLarge(t *testing.T) {
 	z := large(t, "large.example.", 1, 100_000)

@@ -30,11 +30,11 @@ type receiver struct {
 	done    bool   // it came again
 	signed  bool   // the last message was signed
 	records int
-	packed  []byte // space for one record
+	packed  []byte // maxPacked, for one record
 }
 
 func newReceiver(apex []byte, id uint16, v *verifier) *receiver {
-	return &receiver{apex: apex, id: id, verify: v, limit: maxZone, b: zones.NewBuilder(apex), packed: make([]byte, 1<<17)}
+	return &receiver{apex: apex, id: id, verify: v, limit: maxZone, b: zones.NewBuilder(apex), packed: make([]byte, maxPacked)}
 }
 
 // receive reads from a stream until the transfer is complete.
@@ -129,45 +129,101 @@ func (r *receiver) signature(msg []byte, t *dns.TSIG, start int) error {
 
 // record takes one record of the answer section.
 func (r *receiver) record(msg []byte, off int) (int, error) {
-	rr, next, err := dns.UnpackRR(msg, off)
-	if err != nil {
-		return 0, fmt.Errorf("record %d: %w", r.records+1, err)
-	}
 	r.records++
-	h := rr.Header()
-	if r.done {
-		return 0, fmt.Errorf("records after the closing SOA")
-	}
-	if h.Class != dns.ClassINET {
-		return 0, fmt.Errorf("record %d is of class %s", r.records, dns.Class(h.Class))
-	}
-	n, err := dns.PackRR(rr, r.packed, 0, nil, false)
+	rr, next, err := readRecord(msg, off, r.packed)
 	if err != nil {
 		return 0, fmt.Errorf("record %d: %w", r.records, err)
 	}
-	owner, rdata := split(r.packed[:n])
-	if len(rdata) == 0 && !mayBeEmpty(h.Rrtype) {
-		return 0, fmt.Errorf("%s %s has no record data", h.Name, zones.TypeString(h.Rrtype))
+	if r.done {
+		return 0, fmt.Errorf("records after the closing SOA")
+	}
+	if rr.class != wire.ClassIN {
+		return 0, fmt.Errorf("record %d is of class %s", r.records, dns.Class(rr.class))
+	}
+	if len(rr.rdata) == 0 && !mayBeEmpty(rr.typ) {
+		return 0, fmt.Errorf("%s %s has no record data", wire.NameString(rr.owner), zones.TypeString(rr.typ))
 	}
 	switch {
 	case r.soa == nil:
-		if h.Rrtype != dns.TypeSOA || !wire.EqualFold(owner, r.apex) {
-			return 0, fmt.Errorf("first record is %s %s, not the zone's SOA", h.Name, zones.TypeString(h.Rrtype))
+		if rr.typ != dns.TypeSOA || !wire.EqualFold(rr.owner, r.apex) {
+			return 0, fmt.Errorf("first record is %s %s, not the zone's SOA", wire.NameString(rr.owner), zones.TypeString(rr.typ))
 		}
-		r.soa = bytes.Clone(rdata)
-	case h.Rrtype == dns.TypeSOA && wire.EqualFold(owner, r.apex):
-		if !bytes.Equal(rdata, r.soa) {
+		r.soa = bytes.Clone(rr.rdata)
+	case rr.typ == dns.TypeSOA && wire.EqualFold(rr.owner, r.apex):
+		if !bytes.Equal(rr.rdata, r.soa) {
 			return 0, errors.New("the closing SOA differs from the first")
 		}
 		r.done = true
 		return next, nil
 	}
-	ttl := h.Ttl
+	ttl := rr.ttl
 	if ttl > math.MaxInt32 { // RFC 2181 section 8: taken as 0
 		ttl = 0
 	}
-	r.b.Add(owner, h.Rrtype, ttl, rdata)
+	r.b.Add(rr.owner, rr.typ, ttl, rr.rdata)
 	return next, nil
+}
+
+// record is a record in wire form, without compression.
+type record struct {
+	owner      []byte
+	typ, class uint16
+	ttl        uint32
+	rdata      []byte
+}
+
+// readRecord reads the record at off in a message, and gives the offset behind it. It lies in msg and buf, which has maxPacked octets. Data is taken as it is (RFC 3597 section 3), be it
+// what miekg/dns has other ideas of, but for types whose names may be compressed.
+func readRecord(msg []byte, off int, buf []byte) (rr record, next int, err error) {
+	name, off, err := dns.UnpackDomainName(msg, off)
+	if err != nil {
+		return rr, 0, err
+	}
+	n, err := dns.PackDomainName(name, buf, 0, nil, false)
+	if err != nil {
+		return rr, 0, err
+	}
+	if off+10 > len(msg) {
+		return rr, 0, io.ErrUnexpectedEOF
+	}
+	fixed := msg[off:]
+	rr = record{owner: buf[:n], typ: binary.BigEndian.Uint16(fixed), class: binary.BigEndian.Uint16(fixed[2:]), ttl: binary.BigEndian.Uint32(fixed[4:])}
+	off += 10
+	next = off + int(binary.BigEndian.Uint16(fixed[8:]))
+	if next > len(msg) {
+		return rr, 0, io.ErrUnexpectedEOF
+	}
+	rr.rdata = msg[off:next]
+	if !mayCompress(rr.typ) || len(rr.rdata) == 0 {
+		return rr, next, nil
+	}
+	h := dns.RR_Header{Name: ".", Rrtype: rr.typ, Class: rr.class, Rdlength: uint16(next - off)}
+	parsed, end, err := dns.UnpackRRWithHeader(h, msg[:next], off)
+	if err != nil {
+		return rr, 0, err
+	}
+	if end != next {
+		return rr, 0, fmt.Errorf("octets after the data of a %s record", zones.TypeString(rr.typ))
+	}
+	size, err := dns.PackRR(parsed, buf[n:], 0, nil, false)
+	if err != nil {
+		return rr, 0, err
+	}
+	_, rr.rdata = split(buf[n : n+size])
+	return rr, next, nil
+}
+
+// maxPacked is room for a name, and behind it for any packed record and what the packer would write past it.
+const maxPacked = 1<<17 + wire.MaxName
+
+// mayCompress reports whether a sender may have compressed names in the data of a type: those of RFC 1035, and what some compressed before RFC 3597 (section 4), or RFC 6672, forbade it.
+func mayCompress(typ uint16) bool {
+	switch typ {
+	case dns.TypeNS, dns.TypeMD, dns.TypeMF, dns.TypeCNAME, dns.TypeSOA, dns.TypeMB, dns.TypeMG, dns.TypeMR, dns.TypePTR, dns.TypeMINFO, dns.TypeMX,
+		dns.TypeRP, dns.TypeAFSDB, dns.TypeRT, dns.TypeSIG, dns.TypePX, dns.TypeSRV, dns.TypeNAPTR, dns.TypeKX, dns.TypeDNAME:
+		return true
+	}
+	return false
 }
 
 // split takes a packed record apart.

@@ -187,9 +187,18 @@ func readZone(data, apex []byte) (*zones.Zone, error) {
 		return nil, errors.New("copy of the zone is damaged: its checksum does not fit")
 	}
 	b := zones.NewBuilder(apex)
-	packed := make([]byte, 1<<17)
-	zp := dns.NewZoneParser(bytes.NewReader(data[:body]), ".", "")
+	packed := make([]byte, maxPacked)
+	var known []byte
 	n := 0
+	for line := range bytes.Lines(data[len(storeHead):body]) {
+		if rr, ok := readGeneric(string(line)); ok {
+			b.Add(rr.owner, rr.typ, rr.ttl, rr.rdata)
+			n++
+		} else {
+			known = append(known, line...)
+		}
+	}
+	zp := dns.NewZoneParser(bytes.NewReader(known), ".", "")
 	for rr, ok := zp.Next(); ok; rr, ok = zp.Next() {
 		size, err := dns.PackRR(rr, packed, 0, nil, false)
 		if err != nil {
@@ -210,6 +219,21 @@ func readZone(data, apex []byte) (*zones.Zone, error) {
 		return nil, faultError(faults)
 	}
 	return z, nil
+}
+
+// readGeneric reads a line of recordText in the form of RFC 3597. miekg/dns would look into the data of types that it knows, and refuse what a primary may well have.
+func readGeneric(line string) (record, bool) {
+	f := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+	if len(f) != 5 || !strings.HasPrefix(f[3], "TYPE") {
+		return record{}, false
+	}
+	rr := record{owner: parseName(f[0]), class: wire.ClassIN}
+	var size int
+	var data string
+	n, _ := fmt.Sscanf(f[1]+" "+f[3]+" "+f[4], `%d TYPE%d \# %d %s`, &rr.ttl, &rr.typ, &size, &data)
+	var err error
+	rr.rdata, err = hex.DecodeString(data)
+	return rr, n >= 3 && err == nil && len(rr.rdata) == size && rr.owner != nil
 }
 
 // touch notes that a primary has said that a copy is current.
