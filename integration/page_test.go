@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	"github.com/miekg/dns"
 
@@ -273,6 +274,9 @@ func TestPageDrain(t *testing.T) {
 	}
 	b.press("#drain-eu-west-3-envoy-wss")
 	b.until("the effect is shown", `/eu-west-3[^]*share 100 % → 0 %/.test(document.querySelector("#effect table")?.innerText)`)
+	if over := value[float64](b, `document.querySelector("#effect table").getBoundingClientRect().right - document.getElementById("effect").getBoundingClientRect().right`); over > 0.5 {
+		t.Errorf("the effect is %.1f pixels wider than its card", over)
+	}
 	if value[bool](b, pullLive) || !d.paris() {
 		t.Error("the button is live without a reason, or a preview has done something")
 	}
@@ -392,6 +396,35 @@ func TestPageKeyboard(t *testing.T) {
 	if wide := value[int](b, "document.documentElement.scrollWidth"); wide > 360 {
 		t.Errorf("the page is %d pixels wide in a window of 360", wide)
 	}
+	b.quiet()
+}
+
+// pastLater holds the answer with the past of the chart back until late() is called, and makes it 240 seconds longer.
+const pastLater = `(() => {
+	const real = window.fetch;
+	window.fetch = (url, ...rest) => url !== "/v1/rates" ? real(url, ...rest) : new Promise((done) => {
+		window.late = () => real(url).then((r) => r.json()).then((rates) => {
+			const first = Date.parse(rates.samples[0].time);
+			for (let i = 1; i <= 240; i++) rates.samples.unshift({ time: new Date(first - 1000 * i).toISOString(), seconds: 1, queries: 300, answers: rates.pops.map(() => 20) });
+			done(new Response(JSON.stringify(rates)));
+		});
+	});
+})()`
+
+// TestPageLatePast: over a slow line the stream brings the present before the past has come; the chart has both.
+func TestPageLatePast(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a browser")
+	}
+	d := startDemo(t, "--queries", "0")
+	b := openBrowser(t, 1280, "light")
+	if _, err := chromedp.Call(b.ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: pastLater}); err != nil {
+		t.Fatal(err)
+	}
+	b.open(d.operator)
+	b.until("the past is asked for, and the present is there", `window.late && document.querySelector("#queries").textContent == "0" && document.querySelector("#chart canvas")`)
+	value[bool](b, "(window.late(), true)")
+	b.until("the chart has the past", band("eu-west-3", 10, 60)+" > 100")
 	b.quiet()
 }
 

@@ -269,6 +269,7 @@ func TestPreview(t *testing.T) {
 		{"all is said", form, nil, true, "Drain fra by 40 % over 10m"},
 		{"a rate and its kind", form, nil, true, "9 % of the answers go elsewhere, by 300 queries a second (5-minute average)"},
 		{"a heavy network and its record", form, nil, true, "192.0.2.0/24 for a.example.com. A (12 %)"},
+		{"no load is known", form, nil, true, ">unknown<"},
 		{"no reason", with("reason", " "), nil, false, "Say why"},
 		{"no target", with("target", ""), nil, false, "What it would do is shown here"},
 		{"not a length", with("over", "soon"), nil, false, "is not a length of time"},

@@ -168,11 +168,9 @@
       names = rates.pops;
       samples = [];
     }
-    for (const s of rates.samples) {
-      const t = Date.parse(s.time) / 1000;
-      if (samples.length && t <= samples[samples.length - 1].t) continue;
-      samples.push({ t, answers: s.answers, queries: s.queries });
-    }
+    // The past may come after the present: it is asked for when the stream is already open.
+    const known = new Set(samples.map((s) => s.t)), all = rates.samples.map((s) => ({ t: Date.parse(s.time) / 1000, answers: s.answers, queries: s.queries }));
+    samples = samples.concat(all.filter((s) => !known.has(s.t))).sort((a, b) => a.t - b.t);
     if (samples.length > keep) samples = samples.slice(-keep);
   };
 
