@@ -53,6 +53,7 @@ func question(q api.ExplainQuery) (server.Question, error) {
 		if out.Sender, err = netip.ParseAddr(q.Sender); err != nil {
 			return out, fmt.Errorf("sender %q is no address", q.Sender)
 		}
+		out.Sender = out.Sender.Unmap().WithZone("")
 	case out.Subnet.IsValid():
 		out.Sender = out.Subnet.Addr()
 	default:
@@ -61,9 +62,11 @@ func question(q api.ExplainQuery) (server.Question, error) {
 	return out, nil
 }
 
-// clientPrefix reads a network; an address stands for the network that resolvers usually tell of it: /24 or /56.
+// clientPrefix reads a network; an address stands for the network that resolvers usually tell of it: /24 or /56. A mapped address, which is how logs of
+// dual-stack servers write IPv4, is an IPv4 address.
 func clientPrefix(s string) (netip.Prefix, error) {
 	if a, err := netip.ParseAddr(s); err == nil {
+		a = a.Unmap()
 		bits := 24
 		if a.Is6() {
 			bits = 56
