@@ -24,7 +24,7 @@ func (l *Ledger) lift(r LiftRequest, digest string) (Result, *Refusal) {
 	if bad := cmp.Or(checkWho(r.Author, r.Role, r.Reason, true, r.Ticket, r.Key), r.Back.check("ramp back"), checkOverride(r.Override, r.Role)); bad != nil {
 		return Result{}, bad
 	}
-	found, bad := l.pick(s, r.Target, r.IDs, r.Role, now)
+	found, bad := l.pick(s, r.Target, r.IDs, r.Role, toRestore, now)
 	if bad != nil {
 		return Result{}, bad
 	}
@@ -125,7 +125,7 @@ func (l *Ledger) renew(r RenewRequest, digest string) (Result, *Refusal) {
 	if bad != nil {
 		return Result{}, bad
 	}
-	found, bad := l.pick(s, r.Target, r.IDs, r.Role, now)
+	found, bad := l.pick(s, r.Target, r.IDs, r.Role, toRenew, now)
 	if bad != nil {
 		return Result{}, bad
 	}
@@ -157,7 +157,7 @@ func (l *Ledger) renew(r RenewRequest, digest string) (Result, *Refusal) {
 		result.Statements, ids, records = append(result.Statements, e), append(ids, e.ID), append(records, record)
 	}
 	if len(ids) == 0 {
-		return Result{}, nothing(s, r.Target, "renew", now)
+		return Result{}, nothing(s, r.Target, toRenew, now)
 	}
 	if r.DryRun {
 		return result, nil
@@ -170,8 +170,14 @@ func (l *Ledger) renew(r RenewRequest, digest string) (Result, *Refusal) {
 	return result, nil
 }
 
-// pick finds the statements that a lift or a renewal is about.
-func (l *Ledger) pick(s *state, target pops.Target, ids []string, role pops.Class, now time.Time) ([]*Entry, *Refusal) {
+// What would do to a target what was asked of one that no statement names, with a place for the target.
+const (
+	toRestore = "edgesteer restore %s"
+	toRenew   = "edgesteer renew %s --for 8h"
+)
+
+// pick finds the statements that a lift or a renewal is about. The command is what does the same to other statements.
+func (l *Ledger) pick(s *state, target pops.Target, ids []string, role pops.Class, command string, now time.Time) ([]*Entry, *Refusal) {
 	var found []*Entry
 	switch {
 	case (len(ids) > 0) == (target != pops.Target{}):
@@ -194,7 +200,7 @@ func (l *Ledger) pick(s *state, target pops.Target, ids []string, role pops.Clas
 			if bad := checkTarget(l.config.Fleet(), target); bad != nil && len(s.touching([]*Entry{{Statement: Statement{Target: target}}}, now)) == 0 {
 				return nil, bad
 			}
-			return nil, nothing(s, target, "restore", now)
+			return nil, nothing(s, target, command, now)
 		}
 	}
 	for _, e := range found {
@@ -206,13 +212,13 @@ func (l *Ledger) pick(s *state, target pops.Target, ids []string, role pops.Clas
 }
 
 // nothing refuses an operation on a target that no statement names exactly.
-func nothing(s *state, target pops.Target, verb string, now time.Time) *Refusal {
+func nothing(s *state, target pops.Target, command string, now time.Time) *Refusal {
 	bad := &Refusal{Code: Unknown, Message: fmt.Sprintf("nothing stands for %s", target)}
 	var others []string
 	for _, e := range s.touching([]*Entry{{Statement: Statement{Target: target}}}, now) {
 		bad.IDs = append(bad.IDs, e.ID)
 		others = append(others, fmt.Sprintf("%s %s of %s by %s", e.Kind, e.ID, e.Target, e.Author))
-		bad.Hint = fmt.Sprintf("edgesteer %s %s", verb, e.Target)
+		bad.Hint = fmt.Sprintf(command, e.Target)
 	}
 	if len(others) > 0 {
 		bad.Message += ", but it is touched by " + strings.Join(others, ", ")

@@ -223,16 +223,22 @@ func TestRenew(t *testing.T) {
 		change  func(*RenewRequest)
 		code    Code
 		message string
+		hint    string // of another statement: what renews it, never what ends it
 	}{
-		"too long":             {func(r *RenewRequest) { r.Forever, r.For = false, 100*time.Hour }, Invalid, "an expiry of 100h0m0s is not between 1m0s and 72h0m0s"},
-		"nothing there":        {func(r *RenewRequest) { r.Target = target("iad") }, Unknown, "nothing stands for iad"},
-		"automation":           {func(r *RenewRequest) { r.Role, r.Forever = pops.Automation, false }, Unknown, "nothing stands for fra, but it is touched by drain " + e.ID + " of fra by ann"},
-		"automation, for ever": {func(r *RenewRequest) { r.Role = pops.Automation }, Forbidden, "only a person can make a statement that never expires, this is automation"},
+		"too long":      {func(r *RenewRequest) { r.Forever, r.For = false, 100*time.Hour }, Invalid, "an expiry of 100h0m0s is not between 1m0s and 72h0m0s", "for longer say --for forever"},
+		"nothing there": {func(r *RenewRequest) { r.Target = target("iad") }, Unknown, "nothing stands for iad", ""},
+		"something wider": {
+			func(r *RenewRequest) { r.Target = target("fra/envoy-wss") }, Unknown, "nothing stands for fra/envoy-wss, but it is touched by drain " + e.ID + " of fra by ann", "edgesteer renew fra --for 8h",
+		},
+		"automation": {
+			func(r *RenewRequest) { r.Role, r.Forever = pops.Automation, false }, Unknown, "nothing stands for fra, but it is touched by drain " + e.ID + " of fra by ann", "edgesteer renew fra --for 8h",
+		},
+		"automation, for ever": {func(r *RenewRequest) { r.Role = pops.Automation }, Forbidden, "only a person can make a statement that never expires, this is automation", ""},
 	} {
 		r := renew
 		test.change(&r)
 		_, err := n.Renew(r)
-		if bad := refused(t, err); bad.Code != test.code || bad.Message != test.message {
+		if bad := refused(t, err); bad.Code != test.code || bad.Message != test.message || bad.Hint != test.hint {
 			t.Errorf("%s: %+v", name, bad)
 		}
 	}
@@ -243,7 +249,7 @@ func TestRenew(t *testing.T) {
 		t.Errorf("what is lifted: %+v", bad)
 	}
 	n.want("")
-	if got := n.ops(); got != "problem accepted renewed renewed refused refused refused refused lifted refused" {
+	if got := n.ops(); got != "problem accepted renewed renewed refused refused refused refused refused lifted refused" {
 		t.Errorf("history: %q", got)
 	}
 }
