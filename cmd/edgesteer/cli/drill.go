@@ -52,7 +52,7 @@ func (o *drillListOptions) list(d *api.Drills) error {
 		}
 		rows = append(rows, []string{e.Target, fmt.Sprintf("%g %%", e.By), time.Duration(e.Over).String(), e.Window, when, last})
 	}
-	o.table([]string{"TARGET", ">BY", ">OVER", "WINDOW", "NEXT", "LAST"}, rows)
+	o.tableOr("no practice drains are configured", []string{"TARGET", ">BY", ">OVER", "WINDOW", "NEXT", "LAST"}, rows)
 	return nil
 }
 

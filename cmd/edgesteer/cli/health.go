@@ -72,7 +72,7 @@ func (o *healthOptions) list(h *api.Health) error {
 		e := &h.Endpoints[i]
 		rows = append(rows, []string{e.Target, e.Kind, believed(e), o.age(e.Since, now), votes(e), evidence(e)})
 	}
-	o.table([]string{"ENDPOINT", "CHECK", "VERDICT", "SINCE", "VOTES", "LAST ERROR"}, rows)
+	o.tableOr("no endpoint is checked: no service has a check", []string{"ENDPOINT", "CHECK", "VERDICT", "SINCE", "VOTES", "LAST ERROR"}, rows)
 	return nil
 }
 

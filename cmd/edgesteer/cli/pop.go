@@ -60,7 +60,7 @@ func (o *popOptions) list(pops *api.PoPs) error {
 		rows = append(rows, []string{p.Name, o.share(p.Share), o.part(p.Answers), where(p, ","), strings.Join(services, ",")})
 	}
 	o.blankUnknown(rows, 2)
-	o.table([]string{"POP", ">SHARE", ">ANSWERS", "PLACE", "SERVICES"}, rows)
+	o.tableOr("no PoPs are configured", []string{"POP", ">SHARE", ">ANSWERS", "PLACE", "SERVICES"}, rows)
 	return nil
 }
 

@@ -35,7 +35,7 @@ func newRoot(s *streams) *cobra.Command {
 		if len(args) == 0 {
 			return cmd.Help()
 		}
-		return wrong(unknownCommandHint(cmd, args[0]), "unknown command %q", args[0])
+		return unknownCommand(cmd, args[0], args[0])
 	}
 	cmd.SetIn(s.in)
 	cmd.SetOut(s.out)
@@ -82,7 +82,7 @@ func newHelp(root *cobra.Command) *cobra.Command {
 			cmd, rest, err := root.Find(args)
 			if err != nil || len(rest) > 0 {
 				word := strings.Join(args, " ")
-				return wrong(cmp.Or(unknownCommandHint(cmd, rest[0]), "edgesteer --help"), "unknown command %q", word)
+				return unknownCommand(cmd, word, rest[0])
 			}
 			return cmd.Help()
 		},
@@ -131,19 +131,20 @@ func group(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 		if len(args) == 0 {
 			return cmd.Help()
 		}
-		return wrong(unknownCommandHint(cmd, args[0]), "unknown command %q", cmd.CommandPath()+" "+args[0])
+		return unknownCommand(cmd, cmd.CommandPath()+" "+args[0], args[0])
 	}
 	return cmd
 }
 
-func unknownCommandHint(root *cobra.Command, word string) string {
+// unknownCommand refuses what somebody typed, of which a word is no command of root.
+func unknownCommand(root *cobra.Command, typed, word string) error {
 	var names []string
 	for _, c := range root.Commands() {
 		if !c.Hidden {
 			names = append(names, c.Name())
 		}
 	}
-	return config.DidYouMean(word, names)
+	return wrong(cmp.Or(config.DidYouMean(word, names), root.CommandPath()+" --help"), "unknown command %q", typed)
 }
 
 // variable is the name of a flag in the environment.
@@ -181,6 +182,8 @@ func arguments(names ...string) cobra.PositionalArgs {
 		switch {
 		case len(args) < len(names):
 			return wrong(cmd.CommandPath()+" --help", "%s is missing", names[len(args)])
+		case len(args) > len(names) && cmd.HasAvailableSubCommands():
+			return unknownCommand(cmd, cmd.CommandPath()+" "+args[len(names)], args[len(names)])
 		case len(args) > len(names):
 			return wrong(cmd.CommandPath()+" --help", "%q is one argument too many", args[len(names)])
 		}

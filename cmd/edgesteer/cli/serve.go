@@ -2,13 +2,16 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net"
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -149,16 +152,36 @@ func startError(err error) error {
 	switch {
 	case strings.Contains(text, lockHeld):
 		return hinted(err, "edgesteer serve --take-over takes over from it")
-	case strings.Contains(text, "permission denied") && told:
+	case errors.Is(err, fs.ErrPermission) && told:
 		return hinted(err, "edgesteer serve --listen 127.0.0.1:5300")
-	case strings.Contains(text, "permission denied"):
-		return hinted(err, "edgesteer serve --listen 127.0.0.1:5300; ports below 1024 need CAP_NET_BIND_SERVICE")
+	case errors.Is(err, fs.ErrPermission):
+		return hinted(err, permissionHint(err))
 	case strings.Contains(text, "address already in use") && told:
 		return hinted(err, "--listen gives another")
 	case strings.Contains(text, "address already in use"):
 		return hinted(err, "ss -lntup shows who has it; --listen gives another")
 	}
 	return err
+}
+
+// permissionHint says what a start lacks that was not permitted: a port, or a file.
+func permissionHint(err error) string {
+	listen, isListen := errors.AsType[*net.OpError](err)
+	file, isFile := errors.AsType[*fs.PathError](err)
+	switch {
+	case isListen && listen.Net != "unix":
+		return "edgesteer serve --listen 127.0.0.1:5300; ports below 1024 need CAP_NET_BIND_SERVICE"
+	case isListen:
+		return folderHint(listen.Addr.String())
+	case isFile:
+		return folderHint(file.Path)
+	}
+	return ""
+}
+
+// folderHint is about the folder of a file that cannot be made or opened.
+func folderHint(path string) string {
+	return "ls -ld " + quoted(filepath.Dir(path)) + " shows whose it is; the user that runs this must be able to write there"
 }
 
 func newLog(w io.Writer, c config.Log) *slog.Logger {

@@ -103,6 +103,15 @@ func (s *streams) table(heading []string, rows [][]string) {
 	}
 }
 
+// tableOr is a table of all there is; without rows it says so, beside the result.
+func (s *streams) tableOr(nothing string, heading []string, rows [][]string) {
+	if len(rows) == 0 {
+		fmt.Fprintln(s.err, nothing)
+		return
+	}
+	s.table(heading, rows)
+}
+
 // section is a table; for programs each of its rows begins with a word, so that they can tell one table from another.
 func (s *streams) section(word string, heading []string, rows [][]string) {
 	if len(rows) == 0 {

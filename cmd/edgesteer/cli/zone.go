@@ -54,7 +54,7 @@ func (o *zoneOptions) list(zones *api.Zones) error {
 	for _, z := range zones.Zones {
 		rows = append(rows, []string{z.Name, strconv.FormatUint(uint64(z.Serial), 10), strconv.Itoa(z.Owners), strconv.Itoa(z.Steered), o.clock(z.Loaded, time.Now()), z.Source, z.Error})
 	}
-	o.table([]string{"ZONE", ">SERIAL", ">NAMES", ">STEERED", "LOADED", "FROM", "PROBLEM"}, rows)
+	o.tableOr("no zone is served: every query is refused", []string{"ZONE", ">SERIAL", ">NAMES", ">STEERED", "LOADED", "FROM", "PROBLEM"}, rows)
 	return nil
 }
 
