@@ -250,6 +250,8 @@ func (o *explainOptions) link(l api.Link) {
 		title = fmt.Sprintf("%s %s: %s, TTL %d", l.Owner, l.Type, l.Kind, l.TTL)
 	case l.Zone != "":
 		title += " in zone " + l.Zone
+	case l.Kind == "refused":
+		title += ", it is in no zone of this server"
 	}
 	fmt.Fprintf(o.out, "\n%s\n", o.bold(title))
 	for i, step := range l.Steps {

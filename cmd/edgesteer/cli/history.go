@@ -115,8 +115,11 @@ func (o *historyOptions) entry(e *api.HistoryEntry) {
 	}
 	what += object(e.Target, e.To, e.Kind, by)
 	text := why(e.Reason, e.Ticket)
-	if e.Message != "" {
-		text = join(oneLine(e.Message), text)
+	switch message := oneLine(e.Message); {
+	case text == "":
+		text = message
+	case message != "":
+		text += " (" + message + ")"
 	}
 	author := who(e.Author, e.Class)
 	if !o.terminal {

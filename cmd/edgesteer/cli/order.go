@@ -166,6 +166,9 @@ func (o *orderOptions) preview(order api.Order, do func(api.Order) (*api.Change,
 		for i := range preview.Guards {
 			preview.Guards[i].Overridden = slices.Contains(named, string(preview.Guards[i].Name))
 		}
+		for i := range preview.Statements {
+			preview.Statements[i].Overrides = named
+		}
 	}
 	return preview, refused, err
 }

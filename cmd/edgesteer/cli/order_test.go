@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -207,6 +208,27 @@ func TestFlags(t *testing.T) {
 	}
 	if p := new(by).percent(); *p != 100 {
 		t.Errorf("left out: %v", *p)
+	}
+}
+
+// A preview of what guard rails refuse says that nothing of it is overridden but what somebody named.
+func TestRefusedPreview(t *testing.T) {
+	guards := []api.Guard{{Name: api.GuardHalf}, {Name: api.GuardLast}, {Name: api.GuardLast}}
+	do := func(order api.Order) (*api.Change, error) {
+		if !slices.Contains(order.Override, "last") {
+			return nil, &api.Problem{Type: api.ProblemRefused, Guards: guards}
+		}
+		return &api.Change{Statements: []api.Statement{{Overrides: order.Override}}, Guards: guards}, nil
+	}
+	preview, refused, err := (&orderOptions{}).preview(api.Order{Override: []string{"half"}}, do)
+	if refused == nil || err != nil {
+		t.Fatalf("refused %v, %v", refused, err)
+	}
+	if got := preview.Statements[0].Overrides; !slices.Equal(got, []string{"half"}) {
+		t.Errorf("overrides %q, want what was named: half", got)
+	}
+	if g := preview.Guards; !g[0].Overridden || g[1].Overridden || g[2].Overridden {
+		t.Errorf("guards %+v", g)
 	}
 }
 

@@ -63,7 +63,8 @@ func newFake(t *testing.T, role api.Role) (*fakeAPI, *Page) {
 	})
 	give("GET /v1/peers", func() any { return &api.Peers{Peers: []api.Peer{{State: "alive"}, {State: "dead", Behind: true}}} })
 	give("GET /v1/history", func() any {
-		return &api.History{Entries: []api.HistoryEntry{{Seq: 1, Time: now(), Action: api.ActionAccepted, Kind: api.KindDrain, Target: "ams", Author: "<b>bob</b>", After: &api.Statement{By: 40}}}, Before: 1}
+		return &api.History{Entries: []api.HistoryEntry{{Seq: 1, Time: now(), Action: api.ActionAccepted, Kind: api.KindDrain, Target: "ams", Author: "<b>bob</b>", After: &api.Statement{By: 40}},
+			{Seq: 0, Time: now(), Action: api.ActionRefused, Target: "ams", Author: "bob", Reason: "all is well", Message: "nothing stands for ams"}}, Before: 1}
 	})
 	give("GET /v1/zones", func() any { return &api.Zones{Zones: []api.ZoneInfo{{Names: []string{"wss.example.com."}}}} })
 	give("GET /v1/explain", func() any {
@@ -211,6 +212,9 @@ func TestWho(t *testing.T) {
 		body := page.Body.String()
 		if has := strings.Contains(body, `id="drain-fra-wss"`); page.Code != 200 || has != test.levers {
 			t.Errorf("%s: status %d, levers %v", test.role, page.Code, has)
+		}
+		if !strings.Contains(body, "<strong>refused</strong> by bob: all is well (nothing stands for ams)</li>") {
+			t.Errorf("%s: the history lacks why something was refused", test.role)
 		}
 		if strings.Contains(body, "<b>bob") || !strings.Contains(body, "&lt;b&gt;bob") {
 			t.Errorf("%s: what somebody wrote is markup", test.role)
