@@ -109,7 +109,7 @@ func DidYouMean(word string, known []string) string {
 	case best != "":
 		return fmt.Sprintf("did you mean %q?", best)
 	case len(known) > 0 && len(known) <= 12:
-		return "known: " + strings.Join(slices.Sorted(slices.Values(known)), ", ")
+		return "known: " + strings.Join(slices.Compact(slices.Sorted(slices.Values(known))), ", ")
 	}
 	return ""
 }

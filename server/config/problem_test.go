@@ -47,6 +47,7 @@ func TestDidYouMean(t *testing.T) {
 		{"geo_target_country", filters, `did you mean "geotarget_country"?`},
 		{"SHUFFLE", filters, `did you mean "shuffle"?`},
 		{"zzz", filters, "known: geotarget_country, geotarget_regional, select_first_n, shed_load, shuffle, up"},
+		{"zzz", []string{"iad", "fra", "iad"}, "known: fra, iad"}, // a name given twice is an error of its own
 		{"zzz", nil, ""},
 	}
 	for _, tt := range tests {
