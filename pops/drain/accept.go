@@ -63,9 +63,10 @@ func digest(op string, request any) string {
 func (l *Ledger) order(op string, plain any, key string, dryRun bool, record Record, run func(digest string) (Result, *Refusal)) (Result, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed {
+	if l.closed.Load() {
 		return Result{}, ErrClosed
 	}
+	l.noteMerges()
 	digest := digest(op, plain)
 	if result, done, bad := l.repeated(record.Author, key, digest); done || bad != nil {
 		return result, l.refuse(bad, record, dryRun)
@@ -74,8 +75,8 @@ func (l *Ledger) order(op string, plain any, key string, dryRun bool, record Rec
 	return result, l.refuse(bad, record, dryRun)
 }
 
-// commit makes next durable, and then what everybody sees. volatile accepts it even where the disk does not.
-func (l *Ledger) commit(next *state, records []Record, volatile bool) (durable bool, bad *Refusal) {
+// commit makes next, which was made of s, durable, and then what everybody sees. volatile accepts it even where the disk does not.
+func (l *Ledger) commit(s, next *state, records []Record, volatile bool) (durable bool, bad *Refusal) {
 	seq, pending := l.seq, l.pending
 	for i := range records {
 		l.pending = append(slices.Clip(l.pending), l.number(records[i]))
@@ -92,7 +93,12 @@ func (l *Ledger) commit(next *state, records []Record, volatile bool) (durable b
 	}
 	l.volatile = l.volatile || err != nil
 	l.saved(err)
-	l.publish(next)
+	l.change(func(now *state) *state {
+		if now != s { // something was merged meanwhile
+			next, _, _ = join(now, next)
+		}
+		return next
+	})
 	l.settle(NoState)
 	l.flushHistory()
 	for i := range records {
@@ -189,7 +195,7 @@ func letters(n uint64) string {
 func (l *Ledger) Note(id string, target pops.Target, author string, role pops.Class, text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed {
+	if l.closed.Load() {
 		return
 	}
 	r := Record{Op: Noted, ID: id, Target: target, Author: author, Role: role, Message: text}
@@ -203,7 +209,7 @@ func (l *Ledger) Note(id string, target pops.Target, author string, role pops.Cl
 func (l *Ledger) Deny(author, message string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.closed {
+	if !l.closed.Load() {
 		_ = l.refuse(&Refusal{Code: Forbidden, Message: message}, Record{Author: author}, false) // who calls has told them
 	}
 }

@@ -106,7 +106,7 @@ func (l *Ledger) apply(r Request, digest string) (Result, *Refusal) {
 		records = append(records, record)
 	}
 	l.settleGuards(&predicted.report)
-	result.Durable, bad = l.commit(next, records, slices.Contains(r.Override, Volatile))
+	result.Durable, bad = l.commit(s, next, records, slices.Contains(r.Override, Volatile))
 	if bad != nil {
 		return Result{}, bad
 	}

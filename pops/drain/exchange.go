@@ -13,7 +13,8 @@ func (l *Ledger) MarshalBinary() ([]byte, error) {
 }
 
 // Merge takes in the state of another node, or a part of it. The result is the same in whatever order and however often states are merged; nothing is undone and nothing forgotten,
-// and a lift is final. It is in force on return, and written by the next Flush or by Run: the node that accepted it has it on disk. What cannot be read is left out and is the error.
+// and a lift is final. It is in force on return, and written by the next Flush or by Run: the node that accepted it has it on disk. It does not wait for the disk, however long that takes.
+// What cannot be read is left out and is the error.
 func (l *Ledger) Merge(b []byte) error {
 	var m message
 	if err := json.Unmarshal(b, &m); err != nil {
@@ -27,39 +28,64 @@ func (l *Ledger) Merge(b []byte) error {
 		l.raise(ForeignState, err.Error())
 		return err
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed {
+	if l.closed.Load() {
 		return ErrClosed
 	}
-	now := l.clock.Now()
-	ours := l.state.Load()
-	joined, changed, news := join(ours, theirs.prune(now))
 	for _, e := range theirs.entries {
 		l.observe(e)
 	}
-	if news {
-		for _, id := range changed {
-			e := joined.entries[id]
-			l.pending = append(l.pending, l.number(heard(ours.entries[id], e)))
-			l.metrics.operations.WithLabelValues(string(Merged)).Inc()
-		}
-		l.showPending()
-		if l.merged == nil && len(changed) > 0 {
-			l.merged = ours
-		}
-		l.dirty = true
-		l.publish(joined)
-		l.settle(NoState)
-		select {
-		case l.wake <- struct{}{}:
-		default:
-		}
+	if l.hear(theirs.prune(l.clock.Now())) && l.mu.TryLock() { // else who has it, perhaps waiting for the disk, or Run
+		l.noteMerges()
+		l.mu.Unlock()
 	}
 	if !l.foreign(bad, "a peer's state") {
 		return errors.New("merging a peer's statements: some are not valid")
 	}
 	return nil
+}
+
+// hear puts what another node says in force; false if nothing of it is new.
+func (l *Ledger) hear(theirs *state) bool {
+	l.joining.Lock()
+	defer l.joining.Unlock()
+	ours := l.state.Load()
+	joined, changed, news := join(ours, theirs)
+	if !news {
+		return false
+	}
+	for _, id := range changed {
+		l.heard = append(l.heard, heard(ours.entries[id], joined.entries[id]))
+		l.metrics.operations.WithLabelValues(string(Merged)).Inc()
+	}
+	if l.before == nil {
+		l.before = ours
+	}
+	l.publish(joined)
+	l.settle(NoState)
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+	return true
+}
+
+// noteMerges takes down what was merged, which is yet to be written. It holds mu.
+func (l *Ledger) noteMerges() {
+	l.joining.Lock()
+	records, before := l.heard, l.before
+	l.heard, l.before = nil, nil
+	l.joining.Unlock()
+	if before == nil {
+		return
+	}
+	for i := range records {
+		l.pending = append(l.pending, l.number(records[i]))
+	}
+	if l.merged == nil && len(records) > 0 {
+		l.merged = before
+	}
+	l.dirty = true
+	l.showPending()
 }
 
 func (l *Ledger) observe(e *Entry) {

@@ -44,15 +44,20 @@ type Config struct {
 	Registerer prometheus.Registerer // nil: the metrics are counted but not shown
 }
 
-// Ledger holds the statements. All methods are safe for concurrent use; those that only read never wait for the disk.
+// Ledger holds the statements. All methods are safe for concurrent use; those that only read, and Merge, never wait for the disk.
 type Ledger struct {
 	config  Config
 	clock   *Clock
 	log     *slog.Logger
 	metrics *metrics
-	state   atomic.Pointer[state] // written under mu only
+	closed  atomic.Bool
 
-	mu       sync.Mutex // of all that follows, and of the order of changes
+	joining sync.Mutex            // of what follows; nobody who has it waits for the disk
+	state   atomic.Pointer[state] // written under joining only
+	heard   []Record              // of what was merged, not numbered yet
+	before  *state                // all of those merges; nil: what was merged is noted
+
+	mu       sync.Mutex // of all that follows, and of the order of changes that are made here
 	lock     io.Closer
 	store    store
 	history  history
@@ -64,7 +69,6 @@ type Ledger struct {
 	volatile bool             // that something was accepted here
 	merged   *state           // the state before the merges whose guard rails are yet to be looked at; nil if there are none
 	refusals map[string]time.Time
-	closed   bool
 	looked   time.Time // at the files
 	waiting  atomic.Pointer[[]Record]
 
@@ -164,7 +168,7 @@ func (l *Ledger) open() {
 	if !found.complete && !fresh {
 		l.log.Warn("ledger recovered", "statements", len(s.entries), "from_history", recovered)
 	}
-	l.publish(s.prune(l.clock.Now()))
+	l.change(func(*state) *state { return s.prune(l.clock.Now()) })
 	l.dirty = true
 	l.flush()
 }
@@ -173,12 +177,13 @@ func (l *Ledger) open() {
 func (l *Ledger) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed {
+	if l.closed.Load() {
 		return nil
 	}
+	l.noteMerges()
 	l.flush()
 	l.saveClock()
-	l.closed = true
+	l.closed.Store(true)
 	var err error
 	if l.dirty || len(l.pending) > 0 {
 		err = errors.New("closing the ledger: the disk did not take everything")
@@ -208,15 +213,16 @@ const fileLook = 5 * time.Second
 func (l *Ledger) Flush() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed {
+	if l.closed.Load() {
 		return false
 	}
 	now := l.clock.Now()
+	l.noteMerges()
 	l.noteExpired(now)
 	l.lookAtMerges(now)
-	if pruned := l.state.Load().prune(now); pruned != l.state.Load() {
-		l.publish(pruned)
-		maps.DeleteFunc(l.noted, func(id string, _ Stamp) bool { return pruned.entries[id] == nil })
+	if s := l.state.Load(); s.prune(now) != s {
+		l.change(func(s *state) *state { return s.prune(now) })
+		maps.DeleteFunc(l.noted, func(id string, _ Stamp) bool { return l.state.Load().entries[id] == nil })
 		l.dirty = true
 	}
 	if now.Sub(l.looked) >= fileLook {
@@ -321,7 +327,14 @@ func (l *Ledger) number(r Record) Record {
 	return r
 }
 
-// publish makes s what readers see.
+// change makes what f makes of the state what readers see.
+func (l *Ledger) change(f func(*state) *state) {
+	l.joining.Lock()
+	defer l.joining.Unlock()
+	l.publish(f(l.state.Load()))
+}
+
+// publish makes s what readers see. It holds joining.
 func (l *Ledger) publish(s *state) {
 	l.state.Store(s)
 	if len(s.entries) > 0 {
@@ -409,7 +422,7 @@ func (l *Ledger) noteExpired(now time.Time) {
 	if len(records) > 0 {
 		l.pending = append(l.pending, records...)
 		l.dirty = true
-		l.publish(l.state.Load())
+		l.change(func(s *state) *state { return s }) // it means something else now
 	}
 }
 

@@ -76,7 +76,7 @@ func (l *Ledger) lift(r LiftRequest, digest string) (Result, *Refusal) {
 		records[i].Changes = result.Changes
 	}
 	l.settleGuards(&result.Report)
-	if result.Durable, bad = l.commit(next, records, slices.Contains(r.Override, Volatile)); bad != nil {
+	if result.Durable, bad = l.commit(s, next, records, slices.Contains(r.Override, Volatile)); bad != nil {
 		return Result{}, bad
 	}
 	l.tell(result.Ended, receipt)
@@ -163,7 +163,7 @@ func (l *Ledger) renew(r RenewRequest, digest string) (Result, *Refusal) {
 		return result, nil
 	}
 	receipt := l.receipt(r.Author, r.Key, digest, ids, nil, result.Statements[len(ids)-1].Stamp, now)
-	if result.Durable, bad = l.commit(s.with(result.Statements, receipt), records, slices.Contains(r.Override, Volatile)); bad != nil {
+	if result.Durable, bad = l.commit(s, s.with(result.Statements, receipt), records, slices.Contains(r.Override, Volatile)); bad != nil {
 		return Result{}, bad
 	}
 	l.tell(result.Statements, receipt)

@@ -61,6 +61,9 @@ func join(a, b *state) (joined *state, changed []string, news bool) {
 		ours, ok := a.entries[id]
 		merged := theirs
 		if ok {
+			if ours == theirs {
+				continue
+			}
 			merged = joinEntry(ours, theirs)
 			if equal(ours, merged) {
 				continue

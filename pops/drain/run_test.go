@@ -3,6 +3,8 @@ package drain
 import (
 	"context"
 	"log/slog"
+	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -148,5 +150,47 @@ func TestPeersClocks(t *testing.T) {
 	n.flush()
 	if n.problem(ClockOff) {
 		t.Errorf("problems: %v", n.Problems())
+	}
+}
+
+// TestSlowDisk: while the disk takes its time over an order, what peers say is in force at once, and afterwards nothing of either is missing.
+func TestSlowDisk(t *testing.T) {
+	n, peer := newNode(t, "a"), newNode(t, "b")
+	peer.apply(drain("fra", 50))
+	state, _ := peer.MarshalBinary()
+	hangs, goOn := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	n.fs.fault = func(_ int, op, _ string) error {
+		if op == "sync" {
+			once.Do(func() { close(hangs); <-goOn })
+		}
+		return nil
+	}
+	ordered, merged := make(chan error, 1), make(chan error, 1)
+	go func() {
+		_, err := n.Apply(drain("iad", 5))
+		ordered <- err
+	}()
+	<-hangs
+	go func() { merged <- n.Merge(state) }()
+	select {
+	case err := <-merged:
+		if err != nil {
+			t.Error(err)
+		}
+		n.want("fra 50")
+	case <-time.After(time.Minute):
+		t.Error("a peer's statement waits for the disk")
+	}
+	close(goOn)
+	if err := <-ordered; err != nil {
+		t.Error(err)
+	}
+	n.want("fra 50, iad 95")
+	n.flush()
+	n.restart(true)
+	n.want("fra 50, iad 95")
+	if got := n.ops(); !strings.Contains(got, "merged") || !strings.Contains(got, "accepted") {
+		t.Errorf("history: %q", got)
 	}
 }
