@@ -28,6 +28,9 @@ const (
 	healthOutage = "health "
 	// automationEvery is the time between two looks.
 	automationEvery = 2 * time.Second
+	// What the ledger takes, in octets.
+	reasonRoom   = 4096
+	evidenceRoom = 256
 	// flapMemory is for how long an ended drain makes the next one hold longer.
 	flapMemory = 24 * time.Hour
 )
@@ -39,6 +42,7 @@ type outlook struct {
 	view    *pops.View
 	health  []health.Status
 	entries []*drain.Entry
+	refused map[string]string // targets that the ledger did not let automation drain when it looked last, and why: they take no room
 
 	checked map[string][]checked // by PoP, made of health
 	drains  []*drain.Entry       // of entries, those that automation has made
@@ -90,7 +94,7 @@ func automate(o *outlook) (deeds []deed) {
 	for p := range f.PoPs {
 		pop := o.look(pops.Target{PoP: f.PoPs[p].Name})
 		done := o.treat(pop, leaving)
-		held := done != nil && done.alert != ""
+		held := done != nil && !pop.overruled && (done.alert != "" || o.refused[done.target] != "")
 		if done != nil {
 			deeds = append(deeds, *done)
 		}
@@ -112,12 +116,15 @@ func automate(o *outlook) (deeds []deed) {
 func (o *outlook) treat(s *symptoms, leaving map[int]bool) *deed {
 	switch {
 	case s.checked == 0:
+	case s.sick && s.standing == nil && s.overruled:
+		l := s.last.Lift
+		return &deed{target: s.target.String(), alert: fmt.Sprintf("%s was lifted by %s at %s, and it is the same outage still: %s", s.last.ID, l.Author, l.At.UTC().Format(time.RFC3339), l.Reason)}
 	case s.sick && s.standing == nil:
 		if why := o.tooMuch(s.target, leaving); why != "" {
 			return &deed{target: s.target.String(), alert: why}
 		}
 		for _, u := range o.view.Fleet.Match(s.target) {
-			if e, ok := o.view.Fleet.Endpoint(u); ok {
+			if e, ok := o.view.Fleet.Endpoint(u); ok && o.refused[s.target.String()] == "" {
 				leaving[e] = true
 			}
 		}
@@ -141,17 +148,22 @@ type symptoms struct {
 	down     int // of them
 	sick     bool
 	certain  bool         // of every service that is checked there is a verdict, and no doubt about it
-	began    time.Time    // when the first vote for one of the down verdicts was cast
+	began    time.Time    // when the first vote for one of the down verdicts was cast, after the last drain was lifted; zero: none was
 	well     time.Time    // since when every service is what it is
 	standing *drain.Entry // the drain that automation has made for it
+	last     *drain.Entry // the last such drain that was lifted; nil: none
+	goesOn   int          // services that have been down since before that
 	flaps    int          // such drains that have ended lately
 	errors   []string     // by node and endpoint
 	services []string     // that are down, with what was seen
+	// overruled: the outage is the one whose drain was lifted, and a lift is final.
+	overruled bool
 }
 
 // look sees a PoP, or one endpoint.
 func (o *outlook) look(target pops.Target) *symptoms {
 	s := &symptoms{target: target, certain: true}
+	o.recall(s)
 	for _, h := range o.checked[target.PoP] {
 		t := h.target
 		if target.Service != "" && t != target {
@@ -166,33 +178,56 @@ func (o *outlook) look(target pops.Target) *symptoms {
 			continue
 		}
 		s.down++
+		votes, old := 0, 0
 		seen := map[string][]string{} // nodes by error
 		for _, v := range h.Votes {
 			if !v.Vote.Down || !v.Fresh || v.Abstains || v.Stands {
 				continue
 			}
-			if s.began.IsZero() || v.Vote.Since.Before(s.began) {
+			votes++
+			switch {
+			case s.old(v.Vote.Since):
+				old++
+			case s.began.IsZero() || v.Vote.Since.Before(s.began):
 				s.began = v.Vote.Since
 			}
-			s.errors = append(s.errors, v.Node+": "+h.Target+": "+v.Vote.Error)
+			s.errors = append(s.errors, cut(v.Node+": "+h.Target+": "+v.Vote.Error, evidenceRoom))
 			seen[v.Vote.Error] = append(seen[v.Vote.Error], v.Node)
 		}
-		if s.began.IsZero() {
+		switch {
+		case s.old(h.Since) || 2*old > votes: // the votes know what a node that is new here does not
+			s.goesOn++
+		case s.began.IsZero():
 			s.began = h.Since
 		}
 		s.services = append(s.services, t.Service+evidence(seen))
 	}
 	// An endpoint is sick when it is down, a PoP when enough of its services are.
-	s.sick = s.down > 0 && (target.Service != "" || 100*float64(s.down) >= float64(o.rules.PoPDown)*float64(s.checked))
-	slices.Sort(s.errors)
-	for _, e := range o.drains {
-		if e.Live(o.now) && automated(e, target, true) && (s.standing == nil || e.ID < s.standing.ID) {
-			s.standing = e
-		}
+	enough := func(n int) bool {
+		return n > 0 && (target.Service != "" || 100*float64(n) >= float64(o.rules.PoPDown)*float64(s.checked))
 	}
+	s.sick, s.overruled = enough(s.down), s.last != nil && (enough(s.goesOn) || s.began.IsZero())
+	slices.Sort(s.errors)
 	s.flaps = flaps(o.drains, target, true, o.now)
 	return s
 }
+
+// recall finds what automation has done about a target.
+func (o *outlook) recall(s *symptoms) {
+	for _, e := range o.drains {
+		switch {
+		case !automated(e, s.target, true):
+		case e.Live(o.now) && (s.standing == nil || e.ID < s.standing.ID):
+			s.standing = e
+		case e.Lift != nil && (s.last == nil || cmp.Or(e.Lift.At.Compare(s.last.Lift.At), cmp.Compare(e.ID, s.last.ID)) > 0):
+			s.last = e
+		}
+	}
+}
+
+// old says whether something was so already when the last drain of the target was lifted. Votes that are begin no outage, be it those of a node that is alone with them, or those on a service that has
+// long been down: the next outage would have the name of one that is over, for which nothing is drained any more.
+func (s *symptoms) old(since time.Time) bool { return s.last != nil && !since.After(s.last.Lift.At) }
 
 // evidence is what nodes saw, in few words: " (status 503: n1, n2; timeout: n3)".
 func evidence(seen map[string][]string) string {
@@ -247,6 +282,7 @@ func (o *outlook) request(s *symptoms, outage string) *drain.Request {
 	} else {
 		r.Reason = "down: " + strings.Join(s.services, ", ")
 	}
+	r.Reason = cut(r.Reason, reasonRoom)
 	return r
 }
 
@@ -358,6 +394,7 @@ func (a *App) runAutomation(ctx context.Context) {
 	tick := time.NewTicker(automationEvery)
 	defer tick.Stop()
 	alerts := map[string]string{} // by target, as they were told
+	var refused map[string]string
 	for {
 		select {
 		case <-ctx.Done():
@@ -365,11 +402,15 @@ func (a *App) runAutomation(ctx context.Context) {
 		case <-tick.C:
 		}
 		now := a.now()
-		o := &outlook{now: now, rules: a.present().cfg.Automation, view: a.publisher.Snapshot().View, health: a.health.Status(), entries: a.ledger.Statements()}
+		o := &outlook{now: now, rules: a.present().cfg.Automation, view: a.publisher.Snapshot().View, health: a.health.Status(), entries: a.ledger.Statements(), refused: refused}
 		present := map[string]string{}
+		refused = map[string]string{}
 		for _, d := range automate(o) {
 			if alert := a.act(&d); alert != "" {
 				present[d.target] = alert
+				if d.drain != nil {
+					refused[d.target] = alert
+				}
 			}
 		}
 		for _, target := range slices.Sorted(maps.Keys(present)) {

@@ -2,6 +2,7 @@ package app
 
 import (
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -215,5 +216,82 @@ func BenchmarkAutomate(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		automate(&outlook{now: moment(), rules: rules(), health: list, view: view})
+	}
+}
+
+// An outage has the name of the first vote after the end of the one before: one node that goes on to vote down, or a service that has long been down, makes no outage that is over already.
+func TestOutage(t *testing.T) {
+	at := func(d time.Duration) time.Time { return moment().Add(-d) }
+	vote := func(node string, since time.Duration) health.NodeVote {
+		return health.NodeVote{Node: node, Fresh: true, Vote: health.Vote{Down: true, Since: at(since), Error: "timeout"}}
+	}
+	status := func(since time.Duration, votes ...health.NodeVote) []health.Status {
+		list := seen()
+		list[0].Down, list[0].Since, list[0].Votes = true, at(since), votes
+		return list
+	}
+	beside := func(list []health.Status, since time.Duration, votes ...health.NodeVote) []health.Status {
+		list[1].Down, list[1].Since, list[1].Votes = true, at(since), votes
+		return list
+	}
+	const over = "alert fra: a-1 was lifted by alice at 2026-01-02T02:04:05Z, and it is the same outage still: I know better"
+	lifted := []*drain.Entry{said("a-1", "fra", "health first", time.Hour), said("a-0", "fra", "health earlier", 2*time.Hour)}
+	lifted[0].Lift.Author, lifted[0].Lift.Reason = "alice", "I know better"
+	for _, tt := range []struct {
+		name   string
+		health []health.Status
+		all    bool // both services make the PoP sick
+		want   string
+	}{
+		{"all votes are new", status(time.Minute, vote("n1", 2*time.Minute), vote("n2", 3*time.Minute)), false, "drain fra health 2026-01-02T03:01:05Z"},
+		{"one node has gone on", status(time.Minute, vote("n1", 5*time.Hour), vote("n2", 3*time.Minute), vote("n3", 2*time.Minute)), false, "drain fra health 2026-01-02T03:01:05Z"},
+		{"a service was down before, and it takes both", beside(status(time.Minute, vote("n1", 2*time.Minute)), 5*time.Hour, vote("n1", 5*time.Hour)), true, "drain fra health 2026-01-02T03:02:05Z"},
+		{"it was never up again", status(90*time.Minute, vote("n1", 90*time.Minute)), false, over},
+		{"it was never up again, and all nodes have been restarted", status(90*time.Minute, vote("n1", time.Minute), vote("n2", time.Minute)), false, over},
+		{"it was never up again, and this node is new", status(time.Minute, vote("n1", 90*time.Minute), vote("n2", 90*time.Minute), vote("n3", time.Minute)), false, over},
+		{"it was never up again, and nobody can say", status(90 * time.Minute), false, over},
+	} {
+		o := &outlook{now: moment(), rules: rules(), health: tt.health, entries: lifted, view: pops.NewView(fourPoPs(), pops.Input{Now: moment()})}
+		if tt.all {
+			o.rules.PoPDown = 100
+		}
+		if diff := cmp.Diff([]string{tt.want}, told(automate(o))[:1]); diff != "" {
+			t.Errorf("%s: %s", tt.name, diff)
+		}
+	}
+}
+
+// However much is said of a sick PoP, the ledger takes it.
+func TestAutomationFitsTheLedger(t *testing.T) {
+	f, list := &pops.Fleet{PoPs: []pops.PoP{{Name: "fra"}, {Name: "dub"}, {Name: "iad"}}}, []health.Status(nil)
+	for s := range 60 {
+		f.Services = append(f.Services, pops.Service{Name: fmt.Sprintf("a-service-with-a-long-name-%d", s)})
+		for p := range f.PoPs {
+			f.Endpoints = append(f.Endpoints, pops.Endpoint{PoP: p, Service: s})
+		}
+		h := health.Status{Target: "fra/" + f.Services[s].Name, Known: true, Quorum: true, Down: true, Since: moment()}
+		for n := range 5 {
+			h.Votes = append(h.Votes, health.NodeVote{Node: fmt.Sprintf("ip-10-0-0-%d.eu-central-1.compute.internal", n), Fresh: true, Vote: health.Vote{
+				Down: true, Since: moment(), Error: fmt.Sprintf("2001:db8:1111:2222:3333:4444:5555:%d: exit code 1: \x1b[31m%s", n, strings.Repeat("überlastet…", 12)),
+			}})
+		}
+		list = append(list, h)
+	}
+	ledger, err := drain.New(drain.Config{Node: "n0", Dir: t.TempDir(), Fleet: func() *pops.Fleet { return f }, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ledger.Close()
+	deeds := automate(&outlook{now: moment(), rules: rules(), health: list, view: pops.NewView(f, pops.Input{Now: moment()})})
+	if len(deeds) == 0 || deeds[0].drain == nil {
+		t.Fatalf("%+v", deeds)
+	}
+	for _, d := range deeds {
+		if d.drain == nil {
+			continue
+		}
+		if _, err := ledger.Apply(*d.drain); err != nil {
+			t.Errorf("%s: %v", d.target, err)
+		}
 	}
 }

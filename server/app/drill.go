@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/edgesteer/edgesteer/pops"
 	"github.com/edgesteer/edgesteer/pops/drain"
@@ -292,22 +293,25 @@ func (d *drills) condition(ctx context.Context, query string, runs bool, now tim
 		delete(d.blind, query)
 		return ""
 	case err == nil:
-		return cut("its abort condition holds: " + what)
+		return cut("its abort condition holds: "+what, conditionRoom)
 	case d.blind[query].IsZero():
 		d.blind[query] = now
 	}
 	if runs && now.Sub(d.blind[query]) < drillBlind {
 		return ""
 	}
-	return cut("its abort condition cannot be asked: " + err.Error())
+	return cut("its abort condition cannot be asked: "+err.Error(), conditionRoom)
 }
 
-// cut makes a text from elsewhere one that a reason can hold.
-func cut(s string) string {
-	const most = 500
-	s = strings.Join(strings.Fields(s), " ")
+// conditionRoom is for what is told of a condition, in octets.
+const conditionRoom = 500
+
+// cut makes a text from elsewhere one that the ledger takes: a line of at most so many octets.
+func cut(s string, most int) string {
+	const more = "..."
+	s = strings.Join(strings.FieldsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " ")
 	if len(s) > most {
-		s = s[:most] + "..."
+		s = s[:most-len(more)] + more
 	}
 	return strings.ToValidUTF8(s, "?")
 }
