@@ -98,7 +98,7 @@ func New(c Config) (*Monitor, error) {
 	if last != nil {
 		for node, v := range last.Voters {
 			if node != c.Node {
-				m.reports[node] = &Report{Node: node, PoP: v.PoP, At: v.At}
+				m.reports[node] = &Report{Node: node, PoP: v.PoP, At: notAhead(v.At, now)}
 			}
 		}
 	}

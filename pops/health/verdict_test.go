@@ -435,3 +435,33 @@ func FuzzMerge(f *testing.F) {
 		}
 	})
 }
+
+// A node that began with a clock that was far ahead, until it heard the others', has a vote like any other, and none when it has been gone for a day.
+func TestClockWasAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ahead atomic.Int64
+		ahead.Store(int64(10 * 365 * 24 * time.Hour))
+		c, pass := newFleet(t, 2, 1, func(int, int) bool { return false })
+		m, stop := start(t, Config{Node: "late", Plan: plan(1, 1, &fake{}), Broadcast: c.say("late"), Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }})
+		t.Cleanup(stop)
+		c.nodes["late"] = m
+		pass(2 * time.Second)
+		ahead.Store(0)
+		whole, _ := c.nodes["n0"].MarshalBinary() // as all nodes exchange now and then
+		if err := m.Merge(whole); err != nil {
+			t.Error(err)
+		}
+		pass(5 * time.Minute)
+		for name, m := range c.nodes {
+			if s := m.Status()[0]; s.Voters != 3 || s.Fresh != 3 {
+				t.Errorf("%s: %d of %d votes are fresh, want all of 3", name, s.Fresh, s.Voters)
+			}
+		}
+		c.cut["late"] = true
+		time.Sleep(25 * time.Hour)
+		pass(time.Minute)
+		if s := c.nodes["n0"].Status()[0]; s.Voters != 2 {
+			t.Errorf("%d voters a day after one has gone, want 2", s.Voters)
+		}
+	})
+}

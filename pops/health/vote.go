@@ -144,6 +144,7 @@ func (m *Monitor) Merge(b []byte) error {
 		if now.Sub(r.At) > forget {
 			continue
 		}
+		r.At = notAhead(r.At, now)
 		mine := m.reports[r.Node]
 		if mine == nil {
 			mine = &Report{Node: r.Node}
@@ -171,13 +172,25 @@ func (m *Monitor) met(r *Report) {
 	m.send(own.Votes)
 }
 
-// beat notes that this node still believes what it said.
+// beat notes that this node still believes what it said. Where that was said by a clock that was ahead then, the word of now is the next one all the same: else the others would take the node for silent
+// until time has caught up.
 func (m *Monitor) beat(now time.Time) {
 	own := m.reports[m.node]
-	if now.After(own.At) {
-		own.At = now
+	if !now.After(own.At) {
+		now = own.At.Add(1)
 	}
-	own.heard = now
+	own.At, own.heard = now, m.now()
+}
+
+// maxAhead is how far in the future a report may be: clocks differ.
+const maxAhead = time.Minute
+
+// notAhead is a node's last word as far as it can be: one of a clock that is far ahead counts as of now, or the node would be a voter long after it is gone.
+func notAhead(at, now time.Time) time.Time {
+	if at.Sub(now) > maxAhead {
+		return now
+	}
+	return at
 }
 
 // send tells the other nodes votes of this node; none is a sign of life.
