@@ -311,7 +311,7 @@ func (s *Store) MarshalBinary() ([]byte, error) {
 	return encode(s.samples), nil
 }
 
-// Merge takes in another node's samples, all of them or some.
+// Merge takes in another node's samples, all of them or some. What is of the future, by a clock that was far ahead, is left out as Push would refuse it: no later sample would count until then.
 func (s *Store) Merge(b []byte) error {
 	var m message
 	if err := json.Unmarshal(b, &m); err != nil {
@@ -322,9 +322,9 @@ func (s *Store) Merge(b []byte) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	news := false
+	news, now := false, s.now()
 	for key, sample := range m.Samples {
-		if old, ok := s.samples[key]; s.plan.knows(key) && (!ok || sample.compare(old) > 0) {
+		if old, ok := s.samples[key]; s.plan.knows(key) && sample.At.Sub(now) <= maxAhead && (!ok || sample.compare(old) > 0) {
 			s.samples[key] = sample
 			news = true
 		}

@@ -187,6 +187,23 @@ func TestMerge(t *testing.T) {
 	}
 }
 
+// A sample of a clock that was far ahead does not stand in the way of all later ones.
+func TestMergeAhead(t *testing.T) {
+	s, now := store(t, "n1", configured(nil)), time.Now()
+	for _, sample := range []Sample{
+		{Value: 1, At: now.Add(30 * time.Second), Node: "n2"}, // clocks differ
+		{Value: 2, At: now.Add(time.Hour), Node: "n3"},
+		{Value: 3, At: now.Add(50 * 365 * 24 * time.Hour), Node: "n4"},
+	} {
+		if err := s.Merge(encode(map[string]Sample{"load fra/wss": sample})); err != nil {
+			t.Error(err)
+		}
+	}
+	if got := s.Loads(fleet())[0].Value; got != 1 {
+		t.Errorf("load %v, want 1", got)
+	}
+}
+
 func TestBroadcast(t *testing.T) {
 	other := store(t, "n2", configured(nil))
 	n := 0
