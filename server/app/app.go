@@ -208,7 +208,7 @@ func (a *App) Start(ctx context.Context) (err error) {
 	}
 	a.openDoor()
 	addrs := a.listeners.Addrs()
-	a.log.Info("serving", "dns", addrs.DNS, "tls", addrs.TLS, "https", addrs.HTTPS, "zones", a.parts.zones.Len())
+	a.log.Info("serving", "dns", addrs.DNS, "tls", addrs.TLS, "https", addrs.HTTPS, "zones", a.present().zones.Len())
 	return nil
 }
 
@@ -244,7 +244,7 @@ func (a *App) openState(ctx context.Context, known map[string][]byte) error {
 
 // openListeners answers queries, on inherited sockets as far as there are any.
 func (a *App) openListeners(inherit []server.Socket) error {
-	lc := a.listenConfig(a.parts.cfg)
+	lc := a.listenConfig(a.present().cfg)
 	lc.Inherit = inherit
 	if a.tap != nil {
 		a.background(answering, a.tap.Run)

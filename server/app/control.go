@@ -52,7 +52,7 @@ func (a *App) openLedger() error {
 
 // openAdmin binds the addresses of the admin API. Nothing is served yet.
 func (a *App) openAdmin() error {
-	cfg := a.parts.cfg
+	cfg := a.present().cfg
 	s, err := admin.New(admin.Config{
 		Settings: cfg.Admin, Listeners: a.opts.Bound, Path: cfg.Path,
 		Node:      api.Node{Name: cfg.Server.Node, PoP: cfg.Server.PoP, Version: a.opts.Version, Config: cfg.Hash(), Started: a.started},

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -33,6 +34,7 @@ type virtual struct {
 	t    *testing.T
 	net  *gossiptest.Network
 	apps []*App
+	step atomic.Int64 // by which all clocks have been set forward, in ns
 }
 
 func virtualAddr(i int) netip.AddrPort {
@@ -73,7 +75,7 @@ func newVirtual(t *testing.T, skews []time.Duration) *virtual {
 			t.Fatal(problems)
 		}
 		a, err := New(cfg, Options{
-			Log: slog.New(slog.DiscardHandler), Version: "test", Wall: func() time.Time { return time.Now().Add(skew) },
+			Log: slog.New(slog.DiscardHandler), Version: "test", Wall: func() time.Time { return time.Now().Add(skew + time.Duration(f.step.Load())) },
 			Gossip: func(c *gossip.Config) { c.Transport = f.net.Transport(virtualAddr(i)) },
 		})
 		if err != nil {

@@ -100,7 +100,7 @@ func (d *door) shut() {
 
 // openDoor lets other processes take over. Without it this one can still serve.
 func (a *App) openDoor() {
-	path := a.handOverPath(a.parts.cfg)
+	path := a.handOverPath(a.present().cfg)
 	ln, err := listenHandOver(path)
 	if err != nil {
 		if !errors.Is(err, errors.ErrUnsupported) {

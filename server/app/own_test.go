@@ -46,13 +46,13 @@ answer = [
 	}
 	a := &App{parts: p}
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	in := a.input(p.fleet, now)
+	in := a.input(p, now)
 	if len(in.Own) != 1 {
 		t.Fatalf("%v, want one load", in.Own)
 	}
 	in.Feeds = []float64{2}
 	full := pops.NewView(p.fleet, in)
-	in = a.input(p.fleet, now.Add(time.Minute))
+	in = a.input(p, now.Add(time.Minute))
 	in.Feeds, in.Previous = []float64{0}, full
 	if got := pops.NewView(p.fleet, in).OwnShed(&in.Own[0]); got < 0.899 || got > 0.901 {
 		t.Errorf("after a minute %v, want 0.9", got)

@@ -20,7 +20,7 @@ func (a *App) now() time.Time {
 
 // rebuild computes the PoP view for a moment and publishes it with everything else: the single writer of the snapshot. The caller holds mu, or is New.
 func (a *App) rebuild(now time.Time) error {
-	in := a.input(a.parts.fleet, now)
+	in := a.input(a.parts, now)
 	if old := a.publisher.Snapshot(); old != nil {
 		in.Previous, in.Version = old.View, old.Version+1
 	}
@@ -37,24 +37,24 @@ func (a *App) rebuild(now time.Time) error {
 	return nil
 }
 
-// input is what the view rests on beside the statements.
-func (a *App) input(f *pops.Fleet, now time.Time) pops.Input {
-	in := pops.Input{Now: now, Panic: float64(a.parts.cfg.Automation.Panic), Own: a.parts.own}
+// input is what the view of a fleet rests on beside the statements.
+func (a *App) input(p *parts, now time.Time) pops.Input {
+	in := pops.Input{Now: now, Panic: float64(p.cfg.Automation.Panic), Own: p.own}
 	if a.health != nil {
-		in.Verdicts = a.health.Verdicts(f)
+		in.Verdicts = a.health.Verdicts(p.fleet)
 	}
 	if a.loads != nil {
-		in.Loads, in.Feeds = a.loads.Loads(f), a.loads.Feeds(f)
+		in.Loads, in.Feeds = a.loads.Loads(p.fleet), a.loads.Feeds(p.fleet)
 	}
 	return in
 }
 
 // preview is the view that other statements would lead to, with the health and loads of now.
 func (a *App) preview(intents []pops.Intent, now time.Time) *pops.View {
-	snap := a.publisher.Snapshot()
-	in := a.input(snap.View.Fleet, now)
-	in.Intents, in.Previous = intents, snap.View
-	return pops.NewView(snap.View.Fleet, in)
+	p := a.present()
+	in := a.input(p, now)
+	in.Intents, in.Previous = intents, a.publisher.Snapshot().View
+	return pops.NewView(p.fleet, in)
 }
 
 // obey makes what the ledger says what is served, and returns when it is.
@@ -76,7 +76,8 @@ func (a *App) keepCurrent(ctx context.Context) {
 	defer unsubscribe()
 	second := time.NewTicker(time.Second)
 	defer second.Stop()
-	next := time.NewTimer(a.untilChange())
+	due := a.nextChange()
+	next := time.NewTimer(a.until(due))
 	defer next.Stop()
 	soon := false // a view with new loads is
 	for {
@@ -85,14 +86,17 @@ func (a *App) keepCurrent(ctx context.Context) {
 			return
 		case <-second.C:
 			a.mix.Collect(time.Now())
-			a.ladder.note(a.handlers.Rungs(), a.now())
-			continue
+			now := a.now()
+			a.ladder.note(a.handlers.Rungs(), now)
+			if due.IsZero() || now.Before(due) { // the timer knows nothing of a clock that was set, or of a machine that was stopped
+				continue
+			}
 		case <-changed:
 		case <-a.health.Changed():
 		case <-a.loads.Changed():
 			if !soon {
 				soon = true
-				next.Reset(min(loadPause, a.untilChange()))
+				next.Reset(min(loadPause, a.until(due)))
 			}
 			continue
 		case <-next.C:
@@ -101,20 +105,28 @@ func (a *App) keepCurrent(ctx context.Context) {
 			a.log.Error("rebuilding", "err", err)
 		}
 		soon = false
-		next.Reset(a.untilChange())
+		due = a.nextChange()
+		next.Reset(a.until(due))
 	}
 }
 
-// untilChange is how long the view stays as it is if nothing happens; an hour at the most.
-func (a *App) untilChange() time.Duration {
+// nextChange is when the view changes if nothing happens; zero if it does not.
+func (a *App) nextChange() (next time.Time) {
 	now := a.now()
-	wait := time.Hour
 	for _, t := range []time.Time{a.ledger.NextChange(now), a.loads.NextChange(now), a.publisher.Snapshot().View.Next} {
-		if !t.IsZero() {
-			wait = min(wait, max(0, t.Sub(now)))
+		if !t.IsZero() && (next.IsZero() || t.Before(next)) {
+			next = t
 		}
 	}
-	return wait
+	return next
+}
+
+// until is how long it is until a moment; an hour at the most.
+func (a *App) until(t time.Time) time.Duration {
+	if t.IsZero() {
+		return time.Hour
+	}
+	return min(time.Hour, max(0, t.Sub(a.now())))
 }
 
 // fixed warns of changes that a reload cannot make.
