@@ -150,7 +150,7 @@ func (h *history) open(each func(*Record)) (problems []Problem) {
 				whole = start
 			case err == nil && r.Seq > h.written:
 				h.written = r.Seq
-				h.recent = append(h.recent, r)
+				h.remember(r)
 				if each != nil {
 					each(&r)
 				}
@@ -174,6 +174,13 @@ func (h *history) open(each func(*Record)) (problems []Problem) {
 	return problems
 }
 
+// remember keeps a record, and at most twice as many as can be asked for.
+func (h *history) remember(r Record) {
+	if h.recent = append(h.recent, r); len(h.recent) > 2*remembered {
+		h.recent = slices.Clone(h.recent[len(h.recent)-remembered:])
+	}
+}
+
 // append makes records durable, or says why not: then nothing of them counts as written.
 func (h *history) append(records []Record) error {
 	var b []byte
@@ -194,11 +201,8 @@ func (h *history) append(records []Record) error {
 	for _, r := range records {
 		if r.Seq > h.written {
 			h.written = r.Seq
-			h.recent = append(h.recent, r)
+			h.remember(r)
 		}
-	}
-	if len(h.recent) > 2*remembered {
-		h.recent = slices.Clone(h.recent[len(h.recent)-remembered:])
 	}
 	return nil
 }

@@ -70,6 +70,7 @@ type Ledger struct {
 	merged   *state           // the state before the merges whose guard rails are yet to be looked at; nil if there are none
 	refusals map[string]time.Time
 	looked   time.Time // at the files
+	written  time.Time // fleet time in the ledger file
 	waiting  atomic.Pointer[[]Record]
 
 	subscribersMu sync.Mutex
@@ -217,6 +218,9 @@ func (l *Ledger) Flush() bool {
 		return false
 	}
 	now := l.clock.Now()
+	if now.Before(l.written) { // the clock was ahead until it heard those of the others: the next start would take it from the file
+		l.dirty = true
+	}
 	l.noteMerges()
 	l.noteExpired(now)
 	l.lookAtMerges(now)
@@ -261,14 +265,16 @@ func (l *Ledger) flush() {
 }
 
 func (l *Ledger) save(s *state) (stuck bool, err error) {
-	start := time.Now()
+	start, now := time.Now(), l.clock.Now()
 	stuck, err = l.store.save(&body{
-		Node: l.config.Node, Time: l.clock.Now(), Stamp: l.clock.highest(),
+		Node: l.config.Node, Time: now, Stamp: l.clock.highest(),
 		Seq: l.seq, Noted: l.noted, Pending: l.pending, State: s.message(),
 	})
 	l.metrics.writes.Observe(time.Since(start).Seconds())
 	if err != nil {
 		l.metrics.writeErrors.Inc()
+	} else {
+		l.written = now
 	}
 	return stuck, err
 }

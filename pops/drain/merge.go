@@ -158,8 +158,26 @@ const stateVersion = 1
 // message is a state, or a part of one, between nodes and in the ledger file.
 type message struct {
 	Version  int        `json:"version"`
-	Entries  []*Entry   `json:"entries"`
+	Entries  entries    `json:"entries"`
 	Receipts []*Receipt `json:"receipts,omitempty"`
+}
+
+// entries are read each for itself: one that holds what this version does not know is nil, and does not hold back the others.
+type entries []*Entry
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (l *entries) UnmarshalJSON(b []byte) error {
+	var list []json.RawMessage
+	if err := json.Unmarshal(b, &list); err != nil {
+		return err
+	}
+	*l = make(entries, len(list))
+	for i, text := range list {
+		if json.Unmarshal(text, &(*l)[i]) != nil {
+			(*l)[i] = nil
+		}
+	}
+	return nil
 }
 
 // message gives the state in canonical order: equal states are equal octets.
@@ -207,14 +225,22 @@ func (m message) state() (s *state, bad int, err error) {
 
 // valid says whether an entry that came from outside can be worked with.
 func (e *Entry) valid() bool {
-	if e.ID == "" || len(e.ID) > 128 || !e.Kind.Valid() || !e.Role.Valid() || e.Target == (pops.Target{}) || e.Stamp.Node == "" {
+	if e.ID == "" || len(e.ID) > 128 || !e.Kind.Valid() || !e.Role.Valid() || e.Target == (pops.Target{}) || !e.Stamp.valid() {
 		return false
+	}
+	for _, t := range []time.Time{e.Created, e.Start, e.Expires, e.Ramp.Start, e.Horizon} {
+		if t.Year() > lastYear {
+			return false
+		}
 	}
 	if e.Ramp.Check() != nil || !e.Back.valid() || e.Kind == pops.Shift && e.To == (pops.Target{}) {
 		return false
 	}
-	return e.Lift == nil || e.Lift.Back.valid() && e.Lift.Role.Valid()
+	return e.Lift == nil || e.Lift.Back.valid() && e.Lift.Role.Valid() && e.Lift.Stamp.valid() && e.Lift.At.Year() <= lastYear
 }
+
+// lastYear of the times in a statement: what follows from them must still be a time that JSON can say.
+const lastYear = 9000
 
 func (w Way) valid() bool {
 	return pops.Ramp{To: 100, Over: w.Over, Steps: w.Steps}.Check() == nil

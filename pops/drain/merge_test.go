@@ -314,6 +314,9 @@ func TestMergeBadInput(t *testing.T) {
 		"no id":         `{"version":1,"entries":[{"kind":"drain","role":"person","target":"fra","stamp":{"wall":1,"node":"b"}}]}`,
 		"unknown kind":  `{"version":1,"entries":[{"id":"x","kind":"explode","role":"person","target":"fra","stamp":{"wall":1,"node":"b"}}]}`,
 		"bad ramp":      `{"version":1,"entries":[{"id":"x","kind":"drain","role":"person","target":"fra","ramp":{"from":100,"to":-5},"stamp":{"wall":1,"node":"b"}}]}`,
+		"beyond time":   `{"version":1,"entries":[{"id":"x","kind":"drain","role":"person","target":"iad","expires":"9999-12-31T23:59:59Z","ramp":{"from":100,"to":0},"back":{"over":3600000000000},"stamp":{"wall":1,"node":"b"}}]}`,
+		"lift beyond":   `{"version":1,"entries":[{"id":"x","kind":"drain","role":"person","target":"iad","ramp":{"from":100,"to":0},"lift":{"at":"9999-12-31T23:59:59Z","role":"person","back":{"over":3600000000000},"stamp":{"wall":1,"node":"b"}},"stamp":{"wall":1,"node":"b"}}]}`,
+		"last stamp":    `{"version":1,"entries":[{"id":"x","kind":"drain","role":"person","target":"iad","ramp":{"from":100,"to":0},"stamp":{"wall":9223372036854775807,"node":"b"}}]}`,
 		"null entry":    `{"version":1,"entries":[null]}`,
 		"null receipt":  `{"version":1,"entries":[],"receipts":[null]}`,
 		"bad way back":  `{"version":1,"entries":[{"id":"x","kind":"drain","role":"person","target":"fra","back":{"over":-1},"stamp":{"wall":1,"node":"b"}}]}`,
@@ -329,7 +332,7 @@ func TestMergeBadInput(t *testing.T) {
 		n.want("fra 50")
 	}
 	// One bad entry does not hold back the others.
-	good := `{"version":1,"entries":[null,{"id":"x","kind":"drain","role":"person","target":"iad","by":10,"ramp":{"from":100,"to":90},"stamp":{"wall":1,"node":"b"}}]}`
+	good := `{"version":1,"entries":[null,{"id":"y","kind":"of another version","target":["fra"]},{"id":"x","kind":"drain","role":"person","target":"iad","by":10,"ramp":{"from":100,"to":90},"stamp":{"wall":1,"node":"b"}}]}`
 	if err := n.Merge([]byte(good)); err == nil {
 		t.Error("no error")
 	}

@@ -2,6 +2,7 @@ package drain
 
 import (
 	"cmp"
+	"math"
 	"sync"
 	"time"
 )
@@ -84,14 +85,25 @@ func (k *Clock) Stamp(after Stamp) Stamp {
 	defer k.mu.Unlock()
 	s := Stamp{Wall: k.advance().UnixNano(), Node: k.node}
 	if s.Wall <= k.last.Wall {
-		s.Wall, s.Count = k.last.Wall, k.last.Count+1
+		s = k.last.above(k.node)
 	}
 	k.last = s
 	if s.Compare(after) <= 0 {
-		s.Wall, s.Count = after.Wall, after.Count+1
+		s = after.above(k.node)
 	}
 	return s
 }
+
+// above is the next stamp after s, by a node.
+func (s Stamp) above(node string) Stamp {
+	if s.Count == math.MaxUint32 {
+		return Stamp{Wall: s.Wall + 1, Node: node}
+	}
+	return Stamp{Wall: s.Wall, Count: s.Count + 1, Node: node}
+}
+
+// valid says whether there are stamps after s.
+func (s Stamp) valid() bool { return s.Node != "" && s.Wall < math.MaxInt64-int64(time.Hour) }
 
 // Observe takes note of a stamp of another node. One that is more than a minute ahead of fleet time does not advance the clock: false.
 func (k *Clock) Observe(s Stamp) bool {

@@ -1,6 +1,7 @@
 package drain
 
 import (
+	"math"
 	"testing"
 	"time"
 )
@@ -121,5 +122,32 @@ func TestStamps(t *testing.T) {
 	}
 	if s := k.Stamp(Stamp{}); s.Wall >= far.Wall {
 		t.Errorf("and moved the clock to %v", s)
+	}
+}
+
+// A stamp is higher than the one that it follows, whatever that is.
+func TestStampsDoNotWrap(t *testing.T) {
+	k := (&hands{wall: noon}).clock("a")
+	last := Stamp{Wall: noon.Add(time.Second).UnixNano(), Count: math.MaxUint32, Node: "b"}
+	if got := k.Stamp(last); got.Compare(last) <= 0 {
+		t.Errorf("%v after %v", got, last)
+	}
+	k.Observe(last)
+	if got := k.Stamp(Stamp{}); got.Compare(last) <= 0 {
+		t.Errorf("%v, %v was observed", got, last)
+	}
+}
+
+// A clock that is ahead until it hears those of the others is not taken from the disk at the next start.
+func TestClockWasAhead(t *testing.T) {
+	n := &node{hands: hands{wall: noon.Add(10 * 365 * 24 * time.Hour)}, fs: newMemFS(), effect: &fakeEffect{}, t: t}
+	n.open("a")
+	n.Ledger.clock.Begin(noon.Sub(n.wall))
+	n.flush()
+	n.wall = noon // somebody has set it
+	n.restart(false)
+	n.Ledger.clock.Begin(0)
+	if got := n.Now(); got.Sub(noon).Abs() > time.Minute {
+		t.Errorf("begins at %v, it is %v", got, noon)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -120,6 +121,9 @@ func (s *store) read(name string) (*body, header, error) {
 	var out body
 	if err := json.Unmarshal(rest, &out); err != nil {
 		return nil, header{}, fmt.Errorf("%w: %w", errDamaged, err)
+	}
+	if slices.Contains(out.State.Entries, nil) {
+		return nil, header{}, fmt.Errorf("%w: a statement cannot be read", errDamaged)
 	}
 	if out.State.Version > stateVersion {
 		return nil, h, fmt.Errorf("statements of version %d, this is version %d: %w", out.State.Version, stateVersion, errNewer)
