@@ -20,6 +20,7 @@ type Status struct {
 	Down    bool      // the verdict
 	Since   time.Time // of the verdict; fleet time
 	Gray    time.Time // since when the nodes disagree so much that the verdict stays; zero: they do not
+	Doubt   time.Time // when no verdict last followed from the votes: the nodes disagreed, or too few had one; zero: never in this process
 	Quorum  bool      // more than half of the voters have a fresh vote; else the verdict stays
 	Voters  int       // nodes that may vote
 	Fresh   int       // votes that count
@@ -84,7 +85,7 @@ func (m *Monitor) status(wanted func(*verdict) bool) []Status {
 		}
 		s := Status{Target: t.name, Kind: t.kind, Interval: t.interval}
 		if v := m.verdicts[t.name]; v != nil {
-			s.Known, s.Down, s.Since, s.Gray = v.Known, v.Down, v.Since, v.gray
+			s.Known, s.Down, s.Since, s.Gray, s.Doubt = v.Known, v.Down, v.Since, v.gray, v.doubt
 			s.Quorum, s.Voters, s.Fresh, s.Against = v.outcome.quorum, v.outcome.Voters, v.outcome.Fresh, v.outcome.Down
 		}
 		for _, n := range nodes {

@@ -69,6 +69,7 @@ type verdict struct {
 
 	outcome outcome
 	gray    time.Time // since when the votes disagree; zero: they do not
+	doubt   time.Time // when no verdict last followed from the votes; zero: never in this process
 	dissent []string
 	abstain []string
 }
@@ -78,6 +79,9 @@ func (v *verdict) apply(ballots []ballot, addresses map[netip.Addr][]ballot, agr
 	o := decide(ballots, agree)
 	v.outcome = o
 	gray := o.quorum && !o.clear
+	if !o.clear {
+		v.doubt = now
+	}
 	switch {
 	case !gray:
 		v.gray = time.Time{}

@@ -149,7 +149,7 @@ type symptoms struct {
 	sick     bool
 	certain  bool         // of every service that is checked there is a verdict, and no doubt about it
 	began    time.Time    // when the first vote for one of the down verdicts was cast, after the last drain was lifted; zero: none was
-	well     time.Time    // since when every service is what it is
+	well     time.Time    // since when every service is what it is, without a doubt
 	standing *drain.Entry // the drain that automation has made for it
 	last     *drain.Entry // the last such drain that was lifted; nil: none
 	goesOn   int          // services that have been down since before that
@@ -170,8 +170,10 @@ func (o *outlook) look(target pops.Target) *symptoms {
 			continue
 		}
 		s.checked++
-		if h.Since.After(s.well) {
-			s.well = h.Since
+		for _, since := range []time.Time{h.Since, h.Doubt} {
+			if since.After(s.well) {
+				s.well = since
+			}
 		}
 		s.certain = s.certain && h.Known && h.Quorum && h.Gray.IsZero()
 		if !h.Known || !h.Down {

@@ -135,6 +135,7 @@ func TestAutomateWaitsForCertainty(t *testing.T) {
 		func(s *health.Status) { s.Quorum = false },
 		func(s *health.Status) { s.Gray = moment() },
 		func(s *health.Status) { s.Known = false },
+		func(s *health.Status) { s.Doubt = moment().Add(-4 * time.Minute) }, // all agree again, but not for long enough
 	} {
 		list := seen()
 		doubt(&list[0])
