@@ -259,6 +259,8 @@ func TestScope(t *testing.T) {
 		{"sticky by network", "sticky sticky_by_network=1; select_first_n", "", []spot{{name: "a"}, {name: "b"}}, []string{"a " + draw, "b " + draw}},
 		{"sticky: the whole address", "sticky; select_first_n", "", []spot{{name: "a"}, {name: "b"}}, []string{"a /32", "b /32"}},
 		{"one of one needs no order", "sticky; select_first_n", "", []spot{{name: "a"}}, []string{"a /0"}},
+		{"sticky: nobody with a weight is left by chance", "shuffle; select_first_region; weighted_sticky", "",
+			[]spot{{name: "a", group: "x"}, {name: "b", group: "x"}, {name: "c", group: "y", answer: weight(0)}}, []string{"a b /32", "b a /32", "c /32"}},
 		{"shards by client", "shuffle_shard size=1", "", []spot{{name: "a"}, {name: "b"}}, []string{"a " + draw, "b " + draw}},
 		{"shards by name", "shuffle_shard size=2 key=qname", "", []spot{{name: "a"}, {name: "b"}, {name: "c"}}, []string{"c a /0"}},
 		{"shards by name: one whole shard, and a drain in another", "up; shuffle_shard size=1 key=qname", "",

@@ -45,6 +45,9 @@ func (f *weighted) Run(x *Exec) {
 		x.keys = append(x.keys, keyed{key: w, cand: c})
 	}
 	if !some {
+		if f.sticky && x.chance { // others could be here by chance, and would be put in order
+			x.Rely(f.hash.bits(x))
+		}
 		return
 	}
 	if zero && !sure { // whether those of weight 0 go is a matter of draws
