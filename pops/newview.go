@@ -20,7 +20,7 @@ type Input struct {
 	Own      []OwnLoad // of answers, each once; those whose numbers are constant need not be there
 	// Panic is the percentage of a service's capacity of which health removes no more, but for the first endpoint; 0 is 50.
 	Panic float64
-	// Previous is the view before this one, of this or of an earlier fleet; nil if there is none. Only the shed probabilities are read: they fall slowly.
+	// Previous is the view before this one, of this or of an earlier fleet; nil if there is none. Only what sheds load is read: that falls slowly.
 	Previous *View
 }
 
@@ -30,15 +30,6 @@ type Load struct {
 	At    time.Time // when it was so; zero: nobody knows
 	Fresh time.Time // stale from then on
 }
-
-// shedFall is how fast a shed probability falls: 10 points a minute.
-const shedFall = 0.10 / float64(time.Minute)
-
-// shedSwing is by which factor a load may swing without moving anybody: 5 % up and down, and a bit.
-const shedSwing = 1.11
-
-// shedStep is how long a falling probability takes for one point: a view that is older is worth computing again.
-const shedStep = time.Duration(0.01 / shedFall)
 
 // NewView decides what is in use: the one function that does. It is pure: the same fleet and input give the same View, in whatever order the intents stand.
 //
@@ -334,72 +325,6 @@ func (b *builder) decide(u Unit) {
 	if first := &reasons[0]; first.Applied && first.Kind != Pin && first.Share < 100 {
 		first.Decides = true
 	}
-}
-
-// loads gives the endpoints their load and how much of their networks it sheds.
-func (b *builder) loads() {
-	v, f := b.v, b.v.Fleet
-	before, fallen := b.shedBefore(), b.fallen()
-	for e := range f.Endpoints {
-		s := &v.States[e]
-		s.Metric = f.Services[f.Endpoints[e].Service].Metric
-		if e >= len(b.in.Loads) {
-			continue
-		}
-		load := b.in.Loads[e]
-		s.Load, s.LoadAt = load.Value, load.At
-		if !load.Fresh.After(v.At) || math.IsNaN(load.Value) {
-			continue
-		}
-		s.HasLoad = true
-		v.wake(load.Fresh)
-		low, ok := v.Number(f.Endpoints[e].Low)
-		high, also := v.Number(f.Endpoints[e].High)
-		if !ok || !also || !(low < high) {
-			continue
-		}
-		s.Shed = v.fall(before(e), Shed(load.Value, low, high), Shed(load.Value*shedSwing, low, high), fallen)
-	}
-}
-
-// fall is the probability that follows one that was: shed, or what the other may have fallen to by now. It falls no lower than a load a little above this one would have it: one
-// that swings moves nobody to and fro.
-func (v *View) fall(was, shed, above, fallen float64) float64 {
-	if was <= shed {
-		return shed
-	}
-	floor := min(was, above)
-	shed = max(floor, was-fallen)
-	if shed > floor {
-		v.wake(v.At.Add(shedStep))
-	}
-	return shed
-}
-
-// fallen is how far a probability may have fallen since the previous view.
-func (b *builder) fallen() float64 {
-	if b.in.Previous == nil {
-		return 0
-	}
-	return shedFall * float64(max(0, b.v.At.Sub(b.in.Previous.At)))
-}
-
-// shedBefore gives a function that says what the probability of an endpoint was.
-func (b *builder) shedBefore() func(e int) float64 {
-	p := b.in.Previous
-	if p == nil {
-		return func(int) float64 { return 0 }
-	}
-	if p.Fleet == b.v.Fleet {
-		return func(e int) float64 { return p.States[e].Shed }
-	}
-	byName := map[Target]float64{}
-	for e := range p.Fleet.Endpoints {
-		if shed := p.States[e].Shed; shed > 0 {
-			byName[p.Fleet.UnitTarget(Unit(e))] = shed
-		}
-	}
-	return func(e int) float64 { return byName[b.v.Fleet.UnitTarget(Unit(e))] }
 }
 
 // wake says that the view is worth computing again at t.

@@ -367,8 +367,21 @@ func TestShed(t *testing.T) {
 	}
 	v = at(noon.Add(time.Minute+time.Second), v, 0, 0, 0, 0, 0)
 	shed(v, 0.65, 0.9, 0, 0.9-0.1/60, 0.9-0.1/60)
-	v = at(noon.Add(time.Hour), v, 70, 90, 0, 0)
-	shed(v, 0, (90*1.11-80)/40, 0, 0, 0) // no lower than a load 11 % higher would have it
+	v = at(noon.Add(5*time.Minute), v, 70, 90, 0, 0)
+	shed(v, 0.65-0.1*239/60, 0.9-0.1*239/60, 0, 0.9-0.1*240/60, 0)
+	v = at(noon.Add(9*time.Minute), v, 70, 90, 0, 0)
+	shed(v, 0, (90*1.11-80)/40, 0, 0.1, 0) // for a while no lower than a load 11 % higher would have it
+	if want := noon.Add(9*time.Minute + 6*time.Second); !v.Next.Equal(want) {
+		t.Errorf("falling: next %v, want %v", v.Next, want)
+	}
+	v = at(noon.Add(9*time.Minute+30*time.Second), v, 70, 90)
+	if want := noon.Add(10 * time.Minute); !v.Next.Equal(want) {
+		t.Errorf("held: next %v, want %v", v.Next, want)
+	}
+	v = at(noon.Add(10*time.Minute), v, 70, 90, 0, 0)
+	shed(v, 0, (90*1.11-80)/40, 0, 0, 0)
+	v = at(noon.Add(20*time.Minute), v, 70, 90, 0, 0)
+	shed(v, 0, 0.25, 0, 0, 0) // and then as the load has it
 	if want := v.At.Add(time.Minute); !v.Next.Equal(want) {
 		t.Errorf("fresh loads: next %v, want %v", v.Next, want)
 	}
@@ -405,7 +418,7 @@ func TestShed(t *testing.T) {
 	}
 }
 
-// A load that swings by 5 %, however fast, moves nobody after its first peak; one that falls for good gives everybody back.
+// A load that swings by 5 %, ten minutes long or faster, moves nobody after its first peak; where it comes to rest it sheds what the watermarks say, and nothing at the lower one.
 func TestShedSwings(t *testing.T) {
 	f := testFleet()
 	f.Endpoints[0].Low, f.Endpoints[0].High = Value{Set: true, Const: 80}, Value{Set: true, Const: 100}
@@ -427,11 +440,16 @@ func TestShedSwings(t *testing.T) {
 		if peak < 0.7 || peak > 0.73 {
 			t.Errorf("period %s: a peak of %v, want (94.5-80)/20", period, peak)
 		}
-		for end := now.Add(10 * time.Minute); now.Before(end); now = now.Add(time.Second) {
-			look(now, 70)
-		}
-		if shed := v.States[0].Shed; shed != 0 {
-			t.Errorf("period %s: %v is left long after the load has fallen", period, shed)
+		for _, rest := range []struct {
+			load, want float64
+			within     time.Duration
+		}{{85, 0.25, 25 * time.Minute}, {79, 0, 25 * time.Minute}, {95, 0.75, time.Second}, {80, 0, 30 * time.Minute}, {95, 0.75, time.Second}, {70, 0, 8 * time.Minute}} {
+			for end := now.Add(rest.within); now.Before(end); now = now.Add(time.Second) {
+				look(now, rest.load)
+			}
+			if shed := v.States[0].Shed; math.Abs(shed-rest.want) > 1e-9 {
+				t.Errorf("period %s: at rest at %v it sheds %v, want %v", period, rest.load, shed, rest.want)
+			}
 		}
 	}
 }

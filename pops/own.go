@@ -26,9 +26,9 @@ func (o *OwnLoad) Moves() bool { return o.Load.Feed != 0 || o.Low.Feed != 0 || o
 
 // OwnShed is the probability 0..1 with which such a load takes a network away: it has risen at once and falls slowly, if Input.Own had it. 0 if a number is missing.
 func (v *View) OwnShed(o *OwnLoad) float64 {
-	if len(v.falling) > 0 {
-		if p, ok := v.falling[o.key()]; ok {
-			return p
+	if len(v.owns) > 0 {
+		if s, ok := v.owns[o.key()]; ok {
+			return s.now
 		}
 	}
 	p, _ := v.ownShed(o, 1)
@@ -46,29 +46,25 @@ func (v *View) ownShed(o *OwnLoad, times float64) (float64, bool) {
 	return Shed(load*times, low, high), true
 }
 
-// ownLoads finds the answers' own loads that fall.
+// ownLoads finds what the answers' own loads shed.
 func (b *builder) ownLoads() {
 	v, p := b.v, b.in.Previous
-	if p == nil {
-		return
-	}
-	fallen := b.fallen()
 	for i := range b.in.Own {
 		o := &b.in.Own[i]
-		then := *o
-		if p.Fleet != v.Fleet && !then.translate(v.Fleet, p.Fleet) {
-			continue
-		}
-		shed, ok := v.ownShed(o, 1)
+		load, ok := v.ownShed(o, 1)
 		if !ok {
 			continue
 		}
 		above, _ := v.ownShed(o, shedSwing)
-		if slow := v.fall(p.OwnShed(&then), shed, above, fallen); slow > shed {
-			if v.falling == nil {
-				v.falling = map[ownKey]float64{}
+		var was shedding
+		if then := *o; p != nil && (p.Fleet == v.Fleet || then.translate(v.Fleet, p.Fleet)) {
+			was = p.owns[then.key()]
+		}
+		if s := b.shed(was, load, above); !s.idle() {
+			if v.owns == nil {
+				v.owns = map[ownKey]shedding{}
 			}
-			v.falling[o.key()] = slow
+			v.owns[o.key()] = s
 		}
 	}
 }

@@ -33,8 +33,9 @@ func TestOwnShed(t *testing.T) {
 	}
 	v = at(f, noon.Add(2*time.Minute+time.Second), v, nan, 60)
 	shed(v, 0.8) // on from where it was
-	swings := at(f, v.At.Add(time.Hour), v, nan, 90)
-	shed(swings, (90*1.11-80)/40) // no lower than a load 11 % higher would have it
+	swings := at(f, v.At.Add(5*time.Minute), v, nan, 90)
+	shed(swings, (90*1.11-80)/40) // for a while no lower than a load 11 % higher would have it
+	shed(at(f, v.At.Add(time.Hour), v, nan, 90), 0.25)
 	shed(at(f, v.At.Add(time.Hour), v, nan, 60), 0)
 	shed(at(f, v.At.Add(time.Second), v, nan, nan), 0) // a stale one says nothing: nobody is shed
 

@@ -41,8 +41,9 @@ type View struct {
 	// Panic are the services of which health has removed as much as it may, so that further down verdicts are only shown. Indexes into Fleet.Services, rising.
 	Panic []int
 
-	reasons [][]Reason         // by Unit
-	falling map[ownKey]float64 // probabilities of answers' own loads that are above what the numbers of now give; nil if none is
+	reasons [][]Reason          // by Unit
+	sheds   []shedding          // by endpoint; nil if no load ever shed
+	owns    map[ownKey]shedding // of answers' own loads, those that shed lately; nil if none did
 }
 
 // Rungs of the last-resort ladder (steering.md section 4): on each, more units are available to a client than on the one below.
@@ -121,15 +122,4 @@ func (v *View) Reasons(u Unit) []Reason {
 		return nil
 	}
 	return v.reasons[u]
-}
-
-// Shed is the probability 0..1 with which a load takes a network away between its watermarks. low < high.
-func Shed(load, low, high float64) float64 {
-	switch {
-	case load >= high:
-		return 1
-	case load <= low:
-		return 0
-	}
-	return (load - low) / (high - low)
 }
