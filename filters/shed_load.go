@@ -140,5 +140,9 @@ func (f *shedLoad) explain(x *Exec, c Candidate, p float64, gone bool) {
 		x.Trace.note(int(c.Answer), "%s%s is at or above the high watermark: %s", load, by, verb)
 		return
 	}
-	x.Trace.note(int(c.Answer), "%s%s: p %.3g, draw %.3g: %s", load, by, p, f.draw(x, int(c.Serve)), verb)
+	falls := ""
+	if a.own && x.View.OwnShedFalls(&a.load) || !a.own && x.View.ShedFalls(a.unit) {
+		falls = " (it was higher, and gives back slowly)"
+	}
+	x.Trace.note(int(c.Answer), "%s%s%s: p %.3g, draw %.3g: %s", load, by, falls, p, f.draw(x, int(c.Serve)), verb)
 }

@@ -105,3 +105,23 @@ func TestShedOwnFalls(t *testing.T) {
 		t.Errorf("after a minute %d of 1000 networks are back, want 100", kept)
 	}
 }
+
+// TestShedFalls: a load below its marks that was above them a moment ago still sheds, and explain says why.
+func TestShedFalls(t *testing.T) {
+	w := scene(t, []spot{{name: "a"}, {name: "b"}}, "shed_load metric=connections", "")
+	f := w.view.Fleet
+	f.Services[0].Metric = pops.Connections
+	for i := range f.Endpoints {
+		f.Endpoints[i].Low, f.Endpoints[i].High = num(80), num(100)
+	}
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	for _, load := range []float64{110, 60} {
+		w.view = pops.NewView(f, pops.Input{Now: now, Previous: w.view, Loads: []pops.Load{{Value: load, At: now, Fresh: now.Add(time.Minute)}}})
+		now = now.Add(30 * time.Second)
+	}
+	x := &Exec{Trace: &Trace{}}
+	w.names(x, germany)
+	if notes := x.Trace.Steps[0].Notes; len(notes) == 0 || notes[0].Text != "load 60 (it was higher, and gives back slowly): p 0.95, draw 0.618: removed" {
+		t.Errorf("%+v", notes)
+	}
+}

@@ -362,6 +362,9 @@ func TestShed(t *testing.T) {
 	}
 	v = at(noon.Add(time.Second), v, 110, 120, 0, 0, 0)
 	shed(v, 0.75, 1, 0, 1-0.1/60, 1-0.1/60) // rises at once, falls slowly
+	if v.ShedFalls(1) || !v.ShedFalls(3) || v.ShedFalls(NoUnit) {
+		t.Error("ShedFalls is wrong")
+	}
 	if want := v.At.Add(6 * time.Second); !v.Next.Equal(want) {
 		t.Errorf("falling: next %v, want %v", v.Next, want)
 	}

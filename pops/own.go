@@ -35,6 +35,12 @@ func (v *View) OwnShed(o *OwnLoad) float64 {
 	return p
 }
 
+// OwnShedFalls is ShedFalls of such a load.
+func (v *View) OwnShedFalls(o *OwnLoad) bool {
+	s, ok := v.owns[o.key()]
+	return ok && s.now > s.load
+}
+
 // ownShed is what the numbers of now give, with the load so many times as high; false if one is missing.
 func (v *View) ownShed(o *OwnLoad, times float64) (float64, bool) {
 	load, ok := v.Number(o.Load)

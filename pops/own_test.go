@@ -26,8 +26,12 @@ func TestOwnShed(t *testing.T) {
 	shed(v, 0.5)
 	v = at(f, noon.Add(time.Second), v, nan, 120)
 	shed(v, 1) // rises at once
+	rises := v
 	v = at(f, noon.Add(time.Minute+time.Second), v, nan, 60)
 	shed(v, 0.9)
+	if rises.OwnShedFalls(&own) || !v.OwnShedFalls(&own) {
+		t.Error("OwnShedFalls is wrong")
+	}
 	if want := v.At.Add(6 * time.Second); !v.Next.Equal(want) {
 		t.Errorf("falling: next %v, want %v", v.Next, want)
 	}

@@ -69,6 +69,11 @@ func (b *builder) shed(was shedding, load, above float64) shedding {
 	return s
 }
 
+// ShedFalls reports whether a unit sheds more than its load of now asks for: it has been higher.
+func (v *View) ShedFalls(u Unit) bool {
+	return u >= 0 && int(u) < len(v.sheds) && v.sheds[u].now > v.sheds[u].load
+}
+
 // fallen is how far a probability may have fallen since the previous view.
 func (b *builder) fallen() float64 {
 	return shedFall * float64(max(0, b.v.At.Sub(b.in.Previous.At)))
