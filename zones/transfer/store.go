@@ -188,29 +188,24 @@ func readZone(data, apex []byte) (*zones.Zone, error) {
 	}
 	b := zones.NewBuilder(apex)
 	packed := make([]byte, maxPacked)
-	var known []byte
-	n := 0
-	for line := range bytes.Lines(data[len(storeHead):body]) {
-		if rr, ok := readGeneric(string(line)); ok {
+	text := data[len(storeHead):body]
+	n, from, at := 0, 0, 0
+	for line := range bytes.Lines(text) {
+		if rr, ok := readGeneric(line); ok {
+			known, err := readKnown(b, text[from:at], packed)
+			if err != nil {
+				return nil, err
+			}
 			b.Add(rr.owner, rr.typ, rr.ttl, rr.rdata)
-			n++
-		} else {
-			known = append(known, line...)
+			n, from = n+known+1, at+len(line)
 		}
+		at += len(line)
 	}
-	zp := dns.NewZoneParser(bytes.NewReader(known), ".", "")
-	for rr, ok := zp.Next(); ok; rr, ok = zp.Next() {
-		size, err := dns.PackRR(rr, packed, 0, nil, false)
-		if err != nil {
-			return nil, err
-		}
-		owner, rdata := split(packed[:size])
-		b.Add(owner, rr.Header().Rrtype, rr.Header().Ttl, rdata)
-		n++
-	}
-	if err := zp.Err(); err != nil {
+	known, err := readKnown(b, text[from:], packed)
+	if err != nil {
 		return nil, err
 	}
+	n += known
 	if n != records {
 		return nil, fmt.Errorf("copy of the zone has %d records instead of %d", n, records)
 	}
@@ -221,9 +216,30 @@ func readZone(data, apex []byte) (*zones.Zone, error) {
 	return z, nil
 }
 
+// readKnown reads lines of recordText that are not in the form of RFC 3597, and gives their number.
+func readKnown(b *zones.Builder, text, packed []byte) (n int, err error) {
+	if len(text) == 0 {
+		return 0, nil
+	}
+	zp := dns.NewZoneParser(bytes.NewReader(text), ".", "")
+	for rr, ok := zp.Next(); ok; rr, ok = zp.Next() {
+		size, err := dns.PackRR(rr, packed, 0, nil, false)
+		if err != nil {
+			return 0, err
+		}
+		owner, rdata := split(packed[:size])
+		b.Add(owner, rr.Header().Rrtype, rr.Header().Ttl, rdata)
+		n++
+	}
+	return n, zp.Err()
+}
+
 // readGeneric reads a line of recordText in the form of RFC 3597. miekg/dns would look into the data of types that it knows, and refuse what a primary may well have.
-func readGeneric(line string) (record, bool) {
-	f := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+func readGeneric(line []byte) (record, bool) {
+	if !bytes.Contains(line, []byte("\tTYPE")) {
+		return record{}, false
+	}
+	f := strings.Split(strings.TrimSuffix(string(line), "\n"), "\t")
 	if len(f) != 5 || !strings.HasPrefix(f[3], "TYPE") {
 		return record{}, false
 	}

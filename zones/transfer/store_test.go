@@ -160,6 +160,7 @@ func FuzzRecordText(f *testing.F) {
 	f.Add([]byte{}, dns.TypeTXT, []byte("\x00\x03\"\\\x00\x01;"))
 	f.Add([]byte("\x03a\x00b\x01$"), dns.TypeCAA, []byte("\x00\x05issuea\"b"))
 	f.Add([]byte("\x01*"), dns.TypeNSEC, []byte("\x01a\x00\x00\x01\x40"))
+	f.Add([]byte("\x03txt"), dns.TypeTXT, []byte("\x03a; b\tc \"d\" \\ \a")) // between others of its rrset, in the form of RFC 3597
 	f.Fuzz(func(t *testing.T, labels []byte, typ uint16, rdata []byte) {
 		head := small(t, 1)
 		b := zones.NewBuilder(head.Apex())
