@@ -620,10 +620,13 @@ var lastWires atomic.Uint32
 
 func newWires(t testing.TB, n int) *wires {
 	t.Helper()
-	for _, tool := range []string{"ip", "nft"} {
-		if _, err := exec.LookPath(tool); err != nil || os.Getuid() != 0 {
-			t.Skip("needs root, iproute2 and nftables")
+	need(t, "ip")
+	need(t, "nft")
+	if os.Getuid() != 0 {
+		if os.Getenv("CI") != "" {
+			t.Fatal("needs root")
 		}
+		t.Skip("needs root")
 	}
 	w := &wires{t: t}
 	name := fmt.Sprintf("es%d-%d", os.Getpid(), lastWires.Add(1))
